@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// agentmetrics: the agent's one metrics table (names in docs/metrics.md, generated). The
+// sampler writes most slots, the ship role its own (FP_M_SHIP_*, FP_M_SPOOL_*).
+#pragma once
+
+#include "bpf/abi.h"
+#include "common/metrics.h"
+#include "spool.h"
+
+enum fp_agent_metric {
+	FP_M_BUILD_INFO,
+	FP_M_LOOP_TICK, // boottime ns of the sampler loop's last turn; /healthz reads it
+	FP_M_ATTACHED,	// 1 once the programs run; /readyz reads it
+	FP_M_SPOOL_WRITABLE,
+	FP_M_SAMPLES_TAKEN_CPU,
+	FP_M_SAMPLES_TAKEN_OFF_CPU,
+	FP_M_OFF_CPU_NS,
+	FP_M_STACKS_LOST_CPU,
+	FP_M_STACKS_LOST_OFF_CPU,
+	FP_M_RUNS_FIRST, // program × outcome, FP_PROGRAM_COUNT * FP_OUTCOME_COUNT rows
+	FP_M_RUNS_LAST = FP_M_RUNS_FIRST + FP_PROGRAM_COUNT * FP_OUTCOME_COUNT - 1,
+	FP_M_BALANCE_ERRORS,
+	FP_M_BPF_RUN_NS_FIRST, // per program
+	FP_M_BPF_RUN_NS_LAST = FP_M_BPF_RUN_NS_FIRST + FP_PROGRAM_COUNT - 1,
+	FP_M_MAP_BYTES,
+	FP_M_MAP_ENTRIES_PEAK,
+	FP_M_MAP_CAPACITY,
+	FP_M_CPUS,
+	FP_M_HZ,
+	FP_M_EPOCHS,
+	FP_M_SIDEBAND_EVENTS,
+	FP_M_SIDEBAND_LOST,
+	FP_M_PROCESSES,
+	FP_M_PROCESS_BYTES,
+	FP_M_WINDOWS,
+	FP_M_BATCHES_SPOOLED,
+	FP_M_SAMPLES_SPOOLED,
+	FP_M_SNAPSHOTS,
+	FP_M_CONFIG_RELOAD_OK,
+	FP_M_CONFIG_RELOAD_TIME,
+	FP_M_SHIP_STARTS, // starts of the ship role
+	FP_M_SPOOL_BYTES,
+	FP_M_SPOOL_BATCHES,
+	FP_M_SPOOL_OLDEST,
+	FP_M_SPOOL_DROPPED_BATCHES_FIRST,
+	FP_M_SPOOL_DROPPED_BATCHES_LAST =
+	    FP_M_SPOOL_DROPPED_BATCHES_FIRST + FP_SPOOL_DROP_COUNT - 1,
+	FP_M_SPOOL_DROPPED_SAMPLES_FIRST,
+	FP_M_SPOOL_DROPPED_SAMPLES_LAST =
+	    FP_M_SPOOL_DROPPED_SAMPLES_FIRST + FP_SPOOL_DROP_COUNT - 1,
+	FP_M_SHIP_OK,	     // batches acknowledged
+	FP_M_SHIP_DUPLICATE, // acknowledged as already stored
+	FP_M_SHIP_SAMPLES,   // samples in acknowledged batches
+	FP_M_SHIP_RETRIES,
+	FP_M_SHIP_HTTP_4XX,
+	FP_M_SHIP_HTTP_5XX,
+	FP_M_SHIP_NETWORK_ERRORS,
+	FP_M_SHIP_BYTES,
+	FP_M_SHIP_LAST_SUCCESS, // realtime ns
+	FP_M_COUNT
+};
+
+extern const struct fp_metric fp_agent_metrics[FP_M_COUNT];
+// The rows that X-macros of abi.h and spool.h generate are filled in once; call first.
+void fp_agent_metrics_init(void);

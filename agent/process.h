@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// process: the table of process instances and what they have mapped when. Fed by the
+// side-band in time order; processes that ran before it are read lazily, the first time a
+// stack of theirs is resolved (PROCMAP_QUERY where the kernel has it, else /proc/PID/maps).
+// An instance is {tgid, start time}; every exec begins a new generation in it. Mapping sets
+// are shared between parent and child after fork and copied on the first change.
+// Exited instances are kept until fp_process_table_retire, which the session calls after the
+// epoch in which they ended has been resolved.
+// Trust: structure from the kernel; names foreign. Threads: one owner.
+#pragma once
+
+#include "bpf/abi.h"
+#include "sideband.h"
+
+struct fp_mapping {
+	uint64_t start, end;
+	uint64_t page_offset; // bytes
+	uint32_t file;	      // index into the table's files
+	uint64_t from_ns;     // CLOCK_MONOTONIC, valid since
+};
+
+enum fp_file_kind { FP_FILE_REGULAR, FP_FILE_VDSO, FP_FILE_ANON, FP_FILE_OTHER };
+struct fp_file { // deduplicated over the table by build-ID, or by device, inode and name
+	enum fp_file_kind kind;
+	uint8_t build_id[20];
+	uint8_t build_id_len; // 0: none known
+	uint64_t device, inode;
+	char *name;
+};
+
+struct fp_process_table;
+struct fp_process_limits {
+	uint32_t processes; // live and recently exited instances; 0: 65536
+	uint32_t mappings;  // over all distinct sets; 0: 1,000,000
+};
+struct fp_process_stats { // for metrics and quality
+	uint64_t processes, mappings, files, bytes;
+	uint64_t events, lazy_reads, lazy_failed, evicted;
+};
+
+int fp_process_table_new(const struct fp_process_limits *limits, struct fp_process_table **ret);
+void fp_process_table_free(struct fp_process_table *table);
+static inline void fp_process_table_freep(struct fp_process_table **table)
+{
+	fp_process_table_free(*table);
+	*table = NULL;
+}
+int fp_process_table_event(struct fp_process_table *table, const struct fp_event *event);
+// Records the kernel lost: every instance is suspect and is read again when next needed.
+void fp_process_table_lost(struct fp_process_table *table);
+// Lets go of instances that ended before time_ns.
+void fp_process_table_retire(struct fp_process_table *table, uint64_t time_ns);
+void fp_process_table_stats(const struct fp_process_table *table, struct fp_process_stats *ret);
+
+struct fp_process_view { // what one stack record needs; valid until the next table call
+	const struct fp_mapping *mappings; // sorted by start
+	uint32_t count;
+	const struct fp_file *files;
+	const char *executable;	  // base name of the executable, "" when unknown
+	uint32_t executable_file; // its file index, or UINT32_MAX
+};
+// The instance and generation that the record was taken in. -ESRCH: never seen and gone.
+int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_record *record,
+			  struct fp_process_view *ret);

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sampler: the kernel side as user space sees it. The only file that includes the BPF
+// skeleton is sampler.c. Opens, sizes, loads and attaches the programs; switches epochs;
+// drains count maps in batches; hands out stack records.
+// Stage: kernel tick / switch → maps → drain. Output: records and counts, trusted.
+// Threads: one owner.
+#pragma once
+
+#include "bpf/abi.h"
+#include "common/buf.h"
+
+enum fp_offcpu_hook { // how off-CPU intervals are closed; the setting `off_cpu.hook`
+	FP_HOOK_AUTO,
+	FP_HOOK_SCHED_EXIT, // tp_btf/sched_exit_tp: in the returning task's context
+	FP_HOOK_WAY_OUT,    // stack taken at sched_switch, before the task is away
+};
+const char *fp_offcpu_hook_name(enum fp_offcpu_hook hook); // "sched_exit_tp", "way_out"
+
+struct fp_sampler_config {
+	uint32_t cpu_hz; // 0: no CPU profile
+	bool off_cpu;
+	enum fp_offcpu_hook hook;
+	uint32_t tgid;		     // only this process; 0: the whole host
+	bool kernel_threads_off_cpu; // count kernel threads' sleeps too
+	uint32_t count_entries;	     // stacks per source and epoch; 0: default by CPUs
+	uint32_t ring_bytes;	     // per source, a power of two of pages; 0: default by CPUs
+	uint32_t max_user_frames;    // 1..127; 0: 127
+	bool use_helper_walk;	     // bpf_get_stack instead of our frame-pointer walk
+};
+
+struct fp_sampler;
+
+// The reason a kernel or its settings refuse us, for one line with cause and fix.
+struct fp_refusal {
+	int error;	 // negative errno of the step that failed, 0: none
+	char cause[200]; // e.g. "kernel lockdown is in confidentiality mode"
+	char fix[200];	 // e.g. "boot with lockdown=integrity or without Secure Boot"
+};
+
+// Loads and attaches. On failure *refusal is filled in. Returns 0 or -errno.
+int fp_sampler_open(const struct fp_sampler_config *config, struct fp_sampler **ret,
+		    struct fp_refusal *refusal);
+void fp_sampler_free(struct fp_sampler *sampler);
+static inline void fp_sampler_freep(struct fp_sampler **sampler)
+{
+	fp_sampler_free(*sampler);
+	*sampler = NULL;
+}
+
+// epoll descriptor that is readable when a ring holds much data (drain stack records then).
+int fp_sampler_fd(const struct fp_sampler *sampler);
+
+typedef int (*fp_record_fn)(const struct fp_stack_record *record, void *context);
+typedef int (*fp_count_fn)(enum fp_source source, const struct fp_key *key,
+			   const struct fp_count *count, void *context);
+
+// Hands out the stack records that arrived since the last call.
+int fp_sampler_read_stacks(struct fp_sampler *sampler, fp_record_fn fn, void *context);
+
+struct fp_epoch {				   // what one epoch came to
+	struct fp_totals totals[FP_PROGRAM_COUNT]; // summed over CPUs
+	uint64_t drained_count[FP_SOURCE_COUNT];   // sums over the drained map
+	uint64_t drained_value[FP_SOURCE_COUNT];
+	uint32_t entries[FP_SOURCE_COUNT];
+	uint64_t start_monotonic_ns, end_monotonic_ns;
+	uint32_t index; // 0, 1, 2, … of this sampler
+};
+
+// Switches the epoch, waits until every program run that began in the old one has left,
+// hands out its remaining stack records through record_fn and then every map entry through
+// count_fn, and empties the set. 0 or -errno.
+int fp_sampler_drain(struct fp_sampler *sampler, fp_record_fn record_fn, fp_count_fn count_fn,
+		     void *context, struct fp_epoch *ret_epoch);
+
+// Re-arms CPUs that came online since the last call and lets go of those that left.
+// Returns the number of CPUs sampled, or -errno.
+int fp_sampler_sync_cpus(struct fp_sampler *sampler);
+uint32_t fp_sampler_hz(const struct fp_sampler *sampler); // the rate the kernel gave
+const char *fp_sampler_hook(const struct fp_sampler *sampler, enum fp_source source);
+uint64_t fp_sampler_map_bytes(const struct fp_sampler *sampler); // Σ memlock of our maps
+uint32_t fp_sampler_capacity(const struct fp_sampler *sampler);	 // entries per map
+// Nanoseconds and runs per program from the kernel's statistics (0 unless they are enabled).
+int fp_sampler_run_time(const struct fp_sampler *sampler, enum fp_program program, uint64_t *ret_ns,
+			uint64_t *ret_runs);
+// Detaches everything; the maps can still be drained twice (both epochs) afterwards.
+void fp_sampler_stop(struct fp_sampler *sampler);

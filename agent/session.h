@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// session: one sampling session from attach to profiles: sampler + side-band + process
+// table + resolver behind one handle. The daemon runs one for the host; a snapshot opens a
+// second one for its process and rate; standalone agentctl opens its own.
+// Threads: one owner; nothing here blocks longer than an epoch switch (one RCU grace period).
+#pragma once
+
+#include "proto/profile.h"
+#include "sampler.h"
+
+struct fp_session_config {
+	struct fp_sampler_config sampler;
+	const char *static_labels;  // `name=value, …` or NULL; must outlive the session
+	uint64_t drain_interval_ns; // 0: 5 s
+	bool pid_label;		    // add {pid} to the labels
+};
+
+struct fp_session;
+
+int fp_session_open(const struct fp_session_config *config, struct fp_session **ret,
+		    struct fp_refusal *refusal);
+void fp_session_free(struct fp_session *session);
+static inline void fp_session_freep(struct fp_session **session)
+{
+	fp_session_free(*session);
+	*session = NULL;
+}
+
+// Readable when rings want emptying: call fp_session_poll then, and at least once a second.
+int fp_session_fd(const struct fp_session *session);
+int fp_session_poll(struct fp_session *session);
+// Switches the epoch and adds what it held to the open window. Call every drain_interval_ns.
+int fp_session_drain(struct fp_session *session);
+// Drains, completes the quality records, and hands out the window as a profile; a new window
+// is open afterwards. Host, boot and sequence fields are the caller's to fill in.
+int fp_session_close_window(struct fp_session *session, struct fp_profile **ret_profile);
+// Detaches the programs first, then as fp_session_close_window for the last window.
+int fp_session_finish(struct fp_session *session, struct fp_profile **ret_profile);
+
+struct fp_session_stats { // running sums since the session opened, for metrics and status
+	struct fp_totals totals[FP_PROGRAM_COUNT];
+	uint64_t samples[FP_SOURCE_COUNT]; // drained
+	uint64_t value[FP_SOURCE_COUNT];
+	uint64_t stacks_lost[FP_SOURCE_COUNT];
+	uint64_t epochs;
+	uint64_t sideband_events, sideband_lost;
+	uint64_t processes, process_bytes;
+	uint64_t map_bytes;
+	uint32_t entries_peak, capacity;
+	uint32_t cpus, hz;
+	const char *hook[FP_SOURCE_COUNT];
+	uint64_t balance_errors; // epochs in which drained sums and totals disagreed; 0 or a bug
+	uint64_t bpf_run_ns[FP_PROGRAM_COUNT], bpf_runs[FP_PROGRAM_COUNT]; // 0 unless enabled
+};
+void fp_session_stats(const struct fp_session *session, struct fp_session_stats *ret);
+const struct fp_epoch *fp_session_last_epoch(const struct fp_session *session);
+// The kernel symbol tables for shipping; see agent/kernelmap.h.
+struct fp_kernel_map;
+struct fp_kernel_map *fp_session_kernel_map(const struct fp_session *session);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// batch: profile ↔ bytes. A batch is the zstd frame of one fleetprof.v1.Batch message
+// (proto/fleetprof.proto, docs/wire.md): column-packed, self-contained.
+// Input of decode is hostile: sizes are checked before anything of that size is allocated,
+// every index is range-checked, and a refused batch says why.
+#pragma once
+
+#include "profile.h"
+
+// Bounds of one batch; reasons in docs/wire.md. Every one is checked by decode.
+struct fp_batch_limits {
+	size_t compressed_bytes; // default 16 MiB
+	size_t message_bytes;	 // after decompression; default 64 MiB
+	uint32_t strings, builds, frames, stacks, labels, samples;
+	uint32_t stack_depth;  // frames in one stack; default 1024
+	uint32_t string_bytes; // one string; default 4096
+};
+extern const struct fp_batch_limits fp_batch_default_limits;
+
+#define FP_BATCH_ID_LEN 16
+// Deterministic identity: XXH3-128 over (host id, boot id, sequence).
+void fp_batch_id(const struct fp_profile *profile, uint8_t ret_id[FP_BATCH_ID_LEN]);
+
+// Appends the encoded, compressed batch to ret_bytes. Errors: -ENOMEM, -E2BIG when it
+// would exceed the default limits.
+int fp_batch_encode(const struct fp_profile *profile, struct fp_buf *ret_bytes);
+// Errors: -EBADMSG malformed, -EMSGSIZE over a limit, -ENOMEM. On error *ret_reason is a
+// static sentence for the answer to the sender.
+int fp_batch_decode(const void *bytes, size_t size, const struct fp_batch_limits *limits,
+		    struct fp_profile **ret_profile, const char **ret_reason);

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// profile: the in-memory profile, the type that every stage from fold to render speaks.
+// It is one window of one host: tables of strings, builds, frames, stacks and label sets,
+// sample rows that point into them, and a quality record per profile type. All tables are
+// deduplicated by content as they are filled; ids are dense indexes.
+// Trust: a profile built by the agent is trusted; one that comes out of fp_batch_decode has
+// been checked (all indexes in range, all limits kept), but its strings are foreign bytes.
+// Ownership: the profile owns everything in it. Threads: none shared.
+#pragma once
+
+#include "common/buf.h"
+#include "common/hashmap.h"
+#include "common/intern.h"
+
+// What a frame is. Values are on the wire; never renumber.
+enum fp_frame_kind {
+	FP_FRAME_FILE = 1,   // build, offset = file offset
+	FP_FRAME_KERNEL = 2, // build = kernel, offset from _stext
+	FP_FRAME_MODULE = 3, // build = module, offset from the module's load address
+	FP_FRAME_VDSO = 4,   // build = vDSO, offset from its start
+	FP_FRAME_NAMED = 5,  // name = string id (JIT, BPF program); no build
+	FP_FRAME_ANON = 6,   // executable memory that belongs to no file; offset 0
+	FP_FRAME_ERROR = 7,  // name = string id of an explained exception, e.g. "stack lost"
+};
+
+// How a build is identified. Values are on the wire.
+enum fp_build_kind {
+	FP_BUILD_NONE = 0, // no id known; the path is all there is
+	FP_BUILD_GNU = 1,  // GNU build-ID note
+	FP_BUILD_GO = 2,
+	FP_BUILD_HASH = 3, // OpenTelemetry's file hash
+};
+
+// Values are on the wire.
+enum fp_profile_type {
+	FP_PROFILE_CPU = 1,	// value = samples; nanoseconds = samples × period_ns
+	FP_PROFILE_OFF_CPU = 2, // value = nanoseconds blocked
+};
+#define FP_PROFILE_TYPES 3				     // array size for indexing by type
+const char *fp_profile_type_name(enum fp_profile_type type); // "cpu", "off_cpu"
+int fp_profile_type_from_name(const char *name);	     // or -ENOENT
+
+#define FP_BUILD_ID_MAX 32
+#define FP_STACK_ID_LEN 16
+#define FP_NO_BUILD	UINT32_MAX
+
+struct fp_build {
+	uint8_t kind; // enum fp_build_kind
+	uint8_t id_len;
+	uint8_t id[FP_BUILD_ID_MAX];
+	uint32_t path; // string: file name as mapped, "[kernel]", "[module]", "[vdso]"
+};
+
+struct fp_frame {
+	uint8_t kind;	// enum fp_frame_kind
+	uint32_t build; // build index, or FP_NO_BUILD
+	uint32_t name;	// string id for NAMED and ERROR, else 0
+	uint64_t offset;
+};
+
+struct fp_stack {
+	uint8_t id
+	    [FP_STACK_ID_LEN]; // XXH3-128 over the frames' content, see proto/stack id in docs/wire.md
+	uint32_t first;	       // into stack_frames
+	uint32_t count;	       // frames, leaf first; kernel frames before user frames
+};
+
+struct fp_label {
+	uint32_t name, value; // strings
+};
+
+struct fp_labels {	// a label set, names unique and sorted by bytes
+	uint32_t first; // into label_pool
+	uint32_t count;
+};
+
+struct fp_sample {
+	uint32_t type;	 // enum fp_profile_type
+	uint32_t labels; // label set index
+	uint32_t stack;	 // stack index
+	uint64_t count;	 // samples, or off-CPU intervals
+	uint64_t value;	 // cpu: samples; off_cpu: nanoseconds
+};
+
+// Quality counters. X(identifier, name on the wire and in metrics, text for people)
+// The runs/kept/filtered/dropped counters of a type's programs are added as
+// "<program>.<outcome>" pairs by the agent through fp_quality_set_named.
+#define FP_QUALITY_COUNTERS(X)                                                                     \
+	X(SAMPLES, "samples", "samples or intervals in this profile")                              \
+	X(EXPECTED_SAMPLES, "expected_samples", "samples that the busy CPU time predicts")         \
+	X(HZ_REQUESTED, "hz_requested", "sampling rate asked for")                                 \
+	X(HZ_ACTUAL, "hz_actual", "sampling rate the kernel gave")                                 \
+	X(CPUS, "cpus", "CPUs that were sampled")                                                  \
+	X(STACKS_LOST, "stacks_lost", "samples whose frames never reached user space")             \
+	X(USER_STACKS, "user_stacks", "samples with a user side")                                  \
+	X(USER_COMPLETE, "user_complete", "user stacks that reached their outermost frame")        \
+	X(USER_BROKEN, "user_broken", "user stacks that stopped in code without frame pointers")   \
+	X(USER_FAULT, "user_fault", "user stacks that stopped at unreadable memory")               \
+	X(USER_DEPTH, "user_depth", "user stacks cut at the depth limit")                          \
+	X(USER_UNKNOWN, "user_unknown", "user stacks whose end is not known")                      \
+	X(FRAMES, "frames", "frames in samples")                                                   \
+	X(FRAMES_NO_BUILD_ID, "frames_no_build_id", "file frames of builds without a build-ID")    \
+	X(FRAMES_ANON, "frames_anon", "frames in executable memory that belongs to no file")       \
+	X(FRAMES_UNMAPPED, "frames_unmapped", "frames at addresses no mapping covers")             \
+	X(PROCESSES_UNKNOWN, "processes_unknown",                                                  \
+	  "samples of processes whose mappings were never seen")                                   \
+	X(SIDEBAND_LOST, "sideband_lost", "process events lost by the kernel")                     \
+	X(MAP_ENTRIES_PEAK, "map_entries_peak", "most stacks held in one epoch")                   \
+	X(MAP_CAPACITY, "map_capacity", "stacks one epoch can hold")                               \
+	X(EPOCHS, "epochs", "epoch switches in this window")
+
+#define FP_QUALITY_ENUM(id, name, text) FP_QUALITY_##id,
+enum fp_quality_counter { FP_QUALITY_COUNTERS(FP_QUALITY_ENUM) FP_QUALITY_COUNT };
+const char *fp_quality_name(enum fp_quality_counter counter);
+const char *fp_quality_text(enum fp_quality_counter counter);
+int fp_quality_from_name(const char *name); // index or -ENOENT
+
+struct fp_named_counter { // e.g. "cpu.runs", "switch_in.dropped.map_full"
+	uint32_t name;	  // string
+	uint64_t value;
+};
+
+struct fp_build_quality { // builds in which user walks stopped short, per build
+	uint32_t build;
+	uint64_t stacks;  // user stacks that end or start in this build
+	uint64_t stopped; // of these, walks that stopped short in it
+};
+
+struct fp_quality {
+	bool present;
+	uint64_t counters[FP_QUALITY_COUNT];
+	uint32_t hook; // string: how the source was attached, e.g. "perf_event", "sched_exit_tp"
+	struct fp_named_counter *named;
+	uint32_t named_count, named_capacity;
+	struct fp_build_quality *builds;
+	uint32_t builds_count, builds_capacity;
+};
+
+struct fp_profile {
+	// Identity: together the batch id (see docs/wire.md).
+	uint8_t host_id[16]; // machine-id bytes, or a random id kept in the state directory
+	uint8_t boot_id[16];
+	uint64_t sequence;
+	// Window.
+	uint64_t start_boottime_ns, end_boottime_ns;
+	uint64_t start_realtime_ns, end_realtime_ns;
+	uint64_t period_ns;					   // of CPU samples
+	uint32_t hostname, kernel_release, machine, agent_version; // strings
+
+	struct fp_intern strings;
+	struct fp_build *builds;
+	uint32_t builds_count, builds_capacity;
+	struct fp_frame *frames;
+	uint32_t frames_count, frames_capacity;
+	struct fp_stack *stacks;
+	uint32_t stacks_count, stacks_capacity;
+	uint32_t *stack_frames; // pool of frame indexes
+	uint32_t stack_frames_count, stack_frames_capacity;
+	struct fp_label *label_pool;
+	uint32_t label_pool_count, label_pool_capacity;
+	struct fp_labels *labels;
+	uint32_t labels_count, labels_capacity;
+	struct fp_sample *samples;
+	uint32_t samples_count, samples_capacity;
+	struct fp_quality quality[FP_PROFILE_TYPES];
+
+	struct fp_hashmap build_index, frame_index, stack_index, labels_index,
+	    sample_index; // private
+};
+
+int fp_profile_new(struct fp_profile **ret_profile);
+void fp_profile_free(struct fp_profile *profile);
+static inline void fp_profile_freep(struct fp_profile **profile)
+{
+	fp_profile_free(*profile);
+	*profile = NULL;
+}
+#define FP_AUTOPROFILE FP_CLEANUP(fp_profile_freep)
+
+// Each adds when new and yields the dense index of the entry. Errors: -ENOMEM.
+int fp_profile_string(struct fp_profile *profile, const char *string, size_t size,
+		      uint32_t *ret_id);
+int fp_profile_cstring(struct fp_profile *profile, const char *string, uint32_t *ret_id);
+int fp_profile_build(struct fp_profile *profile, const struct fp_build *build, uint32_t *ret_id);
+int fp_profile_frame(struct fp_profile *profile, const struct fp_frame *frame, uint32_t *ret_id);
+// frames: count frame indexes, leaf first.
+int fp_profile_stack(struct fp_profile *profile, const uint32_t *frames, uint32_t count,
+		     uint32_t *ret_id);
+// Sorts labels in place by name; the last of two with the same name wins.
+int fp_profile_labels(struct fp_profile *profile, struct fp_label *labels, uint32_t count,
+		      uint32_t *ret_id);
+// Adds count and value to the row {type, labels, stack}.
+int fp_profile_sample(struct fp_profile *profile, const struct fp_sample *sample);
+int fp_quality_set_named(struct fp_profile *profile, enum fp_profile_type type, const char *name,
+			 uint64_t value);
+// Finds or adds the row of the build and yields it (valid until the next call).
+struct fp_build_quality *fp_quality_build(struct fp_profile *profile, enum fp_profile_type type,
+					  uint32_t build);
+size_t fp_profile_bytes(const struct fp_profile *profile); // memory held
+
+static inline const char *fp_profile_str(const struct fp_profile *profile, uint32_t id)
+{
+	return fp_intern_get(&profile->strings, id);
+}
