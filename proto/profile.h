@@ -178,7 +178,12 @@ static inline void fp_profile_freep(struct fp_profile **profile)
 }
 #define FP_AUTOPROFILE FP_CLEANUP(fp_profile_freep)
 
-// Each adds when new and yields the dense index of the entry. Errors: -ENOMEM.
+// Kinds that carry a build and an offset / a name; ANON carries neither.
+bool fp_frame_kind_has_build(enum fp_frame_kind kind);
+bool fp_frame_kind_has_name(enum fp_frame_kind kind);
+
+// Each adds when new and yields the dense index of the entry. Errors: -ENOMEM, -EINVAL when
+// an index in the argument is out of range or the kind lacks what it needs.
 int fp_profile_string(struct fp_profile *profile, const char *string, size_t size,
 		      uint32_t *ret_id);
 int fp_profile_cstring(struct fp_profile *profile, const char *string, uint32_t *ret_id);
@@ -192,9 +197,11 @@ int fp_profile_labels(struct fp_profile *profile, struct fp_label *labels, uint3
 		      uint32_t *ret_id);
 // Adds count and value to the row {type, labels, stack}.
 int fp_profile_sample(struct fp_profile *profile, const struct fp_sample *sample);
+// A name of FP_QUALITY_COUNTERS sets that counter, any other a named one.
 int fp_quality_set_named(struct fp_profile *profile, enum fp_profile_type type, const char *name,
 			 uint64_t value);
-// Finds or adds the row of the build and yields it (valid until the next call).
+// Finds or adds the row of the build and yields it (valid until the next call). NULL: -ENOMEM
+// or no such build.
 struct fp_build_quality *fp_quality_build(struct fp_profile *profile, enum fp_profile_type type,
 					  uint32_t build);
 size_t fp_profile_bytes(const struct fp_profile *profile); // memory held
