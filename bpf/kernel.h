@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * kernel: the few kernel types and constants that our programs read, trimmed by hand.
+ * Fields are found by name at load time (CO-RE), so only names and types matter here,
+ * not offsets. Constants that the kernel keeps stable are spelled out with their source.
+ */
+#ifndef FLEETPROF_KERNEL_H
+#define FLEETPROF_KERNEL_H
+
+#include "bpf/abi.h"
+
+typedef fp_u8 __u8;
+typedef fp_u16 __u16;
+typedef fp_u32 __u32;
+typedef fp_u64 __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s64 s64;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+/* uapi/linux/bpf.h */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_F_USER_STACK = 1 << 8 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+enum { BPF_RB_AVAIL_DATA = 0 };
+
+/* include/linux/sched.h: task_struct.flags and task states */
+#define PF_IO_WORKER    0x00000010
+#define PF_USER_WORKER  0x00004000
+#define PF_KTHREAD      0x00200000
+#define TASK_INTERRUPTIBLE   0x01
+#define TASK_UNINTERRUPTIBLE 0x02
+#define TASK_STOPPED    0x04
+#define TASK_TRACED     0x08
+#define TASK_DEAD       0x80
+
+/* arch/x86/include/asm/segment.h: code segment of 32-bit user code */
+#define FP_USER32_CS 0x23
+
+/* include/uapi/asm-generic/errno-base.h */
+#define FP_E2BIG  7
+#define FP_EEXIST 17
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long bp;
+	unsigned long ip;
+	unsigned long cs;
+	unsigned long sp;
+};
+
+struct thread_struct {
+	unsigned long fsbase;
+};
+
+struct mm_struct {
+	unsigned long start_stack;
+};
+
+struct task_struct {
+	unsigned int flags;
+	unsigned int __state;
+	int pid;
+	int tgid;
+	struct task_struct *group_leader;
+	u64 start_time;
+	u64 start_boottime;
+	u64 self_exec_id;
+	struct mm_struct *mm;
+	char comm[FP_COMM_LEN];
+	struct thread_struct thread;
+};
+
+/* before 5.14 */
+struct task_struct___before_5_14 {
+	long state;
+};
+
+#pragma clang attribute pop
+
+/* The context of a perf-event program; the verifier rewrites accesses to it. Full layout of
+ * struct pt_regs on x86-64, since this one is not relocated. */
+struct bpf_perf_event_data {
+	struct {
+		unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
+		unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+	} regs;
+	u64 sample_period;
+	u64 addr;
+};
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * sample: what the CPU and off-CPU programs share: settings (rodata), the epoch index,
+ * totals, and the steps describe task → kernel frames → user frames → key → count map →
+ * announcement. Each program owns its maps and scratch, so that a tick that interrupts a
+ * switch never meets half-written memory.
+ * Invariant: a run takes the epoch once, at its start, and ends in exactly one outcome.
+ */
+#ifndef FLEETPROF_SAMPLE_H
+#define FLEETPROF_SAMPLE_H
+
+#include "bpf/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "bpf/walk.h"
+
+/* The record's flexible frames[] and `frames` are the same memory. */
+#pragma clang diagnostic ignored "-Wgnu-variable-sized-type-not-at-end"
+struct fp_scratch {
+	struct fp_stack_record record;
+	u64 frames[FP_WALK_SLOTS + FP_MAX_FRAMES + 1]; /* room for a helper's whole write at any slot */
+};
+
+#define FP_SCRATCH_MAP(map_name)                                                                   \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                           \
+		__uint(max_entries, 1);                                                            \
+		__type(key, u32);                                                                  \
+		__type(value, struct fp_scratch);                                                  \
+	} map_name SEC(".maps")
+
+#define FP_COUNT_MAP(map_name)                                                                     \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_HASH);                                                   \
+		__uint(max_entries, 16384);                                                        \
+		__type(key, struct fp_key);                                                        \
+		__type(value, struct fp_count);                                                    \
+	} map_name SEC(".maps")
+
+#define FP_STACK_RING(map_name)                                                                    \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_RINGBUF);                                                \
+		__uint(max_entries, 256 * 1024);                                                   \
+	} map_name SEC(".maps")
+
+/* Rows [epoch × programs of the object + program]; see each object for its own. */
+#define FP_TOTALS_MAP(map_name, programs)                                                          \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                                           \
+		__uint(max_entries, FP_EPOCHS *(programs));                                        \
+		__type(key, u32);                                                                  \
+		__type(value, struct fp_totals);                                                   \
+	} map_name SEC(".maps")
+
+/* Settings, fixed before load. */
+const volatile fp_u32 fp_tgid __weak = 0; /* only this process; 0: all */
+const volatile fp_u32 fp_max_user_frames __weak = FP_MAX_FRAMES;
+const volatile bool fp_use_helper_walk __weak = false;
+const volatile fp_u32 fp_ring_wakeup_bytes __weak = 128 * 1024;
+
+/* The map set in use, 0 or 1; user space flips it. */
+volatile fp_u32 fp_epoch __weak = 0;
+
+struct fp_user_registers {
+	u64 ip, sp, bp;
+	bool known;
+	bool compat; /* a 32-bit program: our walk does not apply */
+};
+
+/* Returns the outcome's row incremented; for `return fp_outcome(totals, FP_OUTCOME_IDLE);` */
+static __always_inline int fp_outcome(struct fp_totals *totals, enum fp_outcome outcome)
+{
+	totals->outcomes[outcome]++;
+	return 0;
+}
+
+static __always_inline bool fp_has_user_side(struct task_struct *task, u32 flags)
+{
+	return !(flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) &&
+	       task->mm != NULL;
+}
+
+/* Fills the identity of the task into the record and starts the key with it. */
+static __always_inline void fp_describe_task(struct fp_stack_record *record,
+					     struct task_struct *task, struct fp_hash *hash)
+{
+	struct task_struct *leader = task->group_leader;
+	u64 *comm = (u64 *)record->comm;
+
+	record->tgid = task->tgid;
+	record->tid = task->pid;
+	record->exec_id = (u32)task->self_exec_id;
+	record->start_ns = leader->start_time;
+	record->start_boottime_ns = leader->start_boottime;
+	bpf_core_read(record->comm, FP_COMM_LEN, &task->comm);
+	hash->a = 0x27D4EB2F165667C5ULL;
+	hash->b = 0x165667B19E3779F9ULL;
+	fp_hash_mix(hash, ((u64)record->tgid << 32) | record->exec_id);
+	fp_hash_mix(hash, record->start_boottime_ns);
+	fp_hash_mix(hash, comm[0]);
+	fp_hash_mix(hash, comm[1]);
+}
+
+struct fp_hash_loop {
+	u64 *frames;
+	u32 from;
+	struct fp_hash hash;
+};
+
+static long hash_frame(u32 index, struct fp_hash_loop *loop)
+{
+	fp_hash_mix(&loop->hash, loop->frames[fp_walk_slot(loop->from + index)]);
+	return 0;
+}
+
+/* Mixes frames [from, from + count) of the scratch into the hash. */
+static __always_inline void fp_hash_frames(struct fp_scratch *scratch, u32 from, u32 count,
+					   struct fp_hash *hash)
+{
+	struct fp_hash_loop loop = { .frames = scratch->frames, .from = from, .hash = *hash };
+
+	bpf_loop(count & (FP_WALK_SLOTS - 1), hash_frame, &loop, 0);
+	*hash = loop.hash;
+}
+
+/* The kernel side, leaf first, at the head of the scratch. Returns its length. */
+static __always_inline u32 fp_take_kernel_stack(void *context, struct fp_scratch *scratch,
+						struct fp_hash *hash)
+{
+	long bytes = bpf_get_stack(context, scratch->frames, FP_MAX_FRAMES * sizeof(u64), 0);
+	u32 count = bytes > 0 ? (u32)bytes / sizeof(u64) : 0;
+
+	scratch->record.kernel_len = count;
+	scratch->record.kernel_truncated = count >= FP_MAX_FRAMES;
+	fp_hash_mix(hash, count);
+	fp_hash_frames(scratch, 0, count, hash);
+	return count;
+}
+
+static long step_user_frame(u32 index, struct fp_walk *walk)
+{
+	return fp_walk_step(walk, index);
+}
+
+static __always_inline void fp_walk_user(struct fp_scratch *scratch, struct task_struct *task,
+					 const struct fp_user_registers *registers, u32 from,
+					 struct fp_hash *hash)
+{
+	struct fp_walk walk = { .frame = registers->bp,
+				.last_frame = registers->sp - 1,
+				.frames = scratch->frames,
+				.hash = *hash,
+				.first = from + 1,
+				.end = FP_WALK_END_DEPTH };
+	u64 main_top, thread_top;
+	long steps;
+
+	scratch->frames[fp_walk_slot(from)] = registers->ip;
+	fp_hash_mix(&walk.hash, registers->ip);
+	steps = bpf_loop(fp_max_user_frames - 1, step_user_frame, &walk, 0);
+	*hash = walk.hash;
+	/* the last step counts unless it could not be taken */
+	scratch->record.user_len = walk.end == FP_WALK_END_DEPTH ? steps + 1 : steps;
+	scratch->record.walk_end = walk.end;
+	main_top = task->mm->start_stack;
+	thread_top = task->thread.fsbase;
+	if (scratch->record.user_len == 1)
+		walk.last_frame = 0;
+	scratch->record.user_root_gap = fp_walk_root_gap(walk.last_frame, main_top, thread_top);
+}
+
+/* The kernel's own walk: for 32-bit programs, and for kernels where reading user memory in
+ * the perf interrupt is known to hang. It does not say how it ended. */
+static __always_inline void fp_take_user_stack(void *context, struct fp_scratch *scratch, u32 from,
+					       struct fp_hash *hash)
+{
+	long bytes = bpf_get_stack(context, &scratch->frames[fp_walk_slot(from)],
+				   FP_MAX_FRAMES * sizeof(u64), BPF_F_USER_STACK);
+	u32 count = bytes > 0 ? (u32)bytes / sizeof(u64) : 0;
+
+	if (count > fp_max_user_frames)
+		count = fp_max_user_frames;
+	scratch->record.user_len = count;
+	scratch->record.walk_end =
+		count >= fp_max_user_frames ? FP_WALK_END_DEPTH : FP_WALK_END_UNKNOWN;
+	fp_hash_frames(scratch, from, count, hash);
+}
+
+/* The user side, behind the kernel side. One place to put another walker. */
+static __always_inline void fp_take_user_side(void *context, struct fp_scratch *scratch,
+					      struct task_struct *task,
+					      const struct fp_user_registers *registers, u32 from,
+					      struct fp_hash *hash)
+{
+	scratch->record.user_len = 0;
+	scratch->record.walk_end = FP_WALK_END_NONE;
+	scratch->record.user_root_gap = ~0ULL;
+	if (!registers->known)
+		return;
+	if (fp_use_helper_walk || registers->compat)
+		fp_take_user_stack(context, scratch, from, hash);
+	else
+		fp_walk_user(scratch, task, registers, from, hash);
+}
+
+/* User registers as they were when the task entered the kernel. */
+static __always_inline void fp_saved_registers(struct task_struct *task,
+					       struct fp_user_registers *ret)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	ret->ip = regs->ip;
+	ret->sp = regs->sp;
+	ret->bp = regs->bp;
+	ret->compat = (regs->cs & 0xffff) == FP_USER32_CS;
+	ret->known = ret->ip != 0;
+}
+
+/*
+ * Adds count and value to the key's entry in the map of the run's epoch and source, made
+ * when new. *ret_entry is NULL unless the outcome is AGGREGATED.
+ */
+static __always_inline enum fp_outcome fp_count_add(void *map, const struct fp_stack_record *record,
+						    u64 count, u64 value,
+						    struct fp_count **ret_entry)
+{
+	struct fp_key key = record->key;
+	struct fp_count *entry = bpf_map_lookup_elem(map, &key);
+
+	*ret_entry = NULL;
+	if (!entry) {
+		struct fp_count fresh = { .tgid = record->tgid };
+		long error = bpf_map_update_elem(map, &key, &fresh, BPF_NOEXIST);
+
+		if (error && error != -FP_EEXIST)
+			return error == -FP_E2BIG ? FP_OUTCOME_MAP_FULL : FP_OUTCOME_MAP_BUSY;
+		entry = bpf_map_lookup_elem(map, &key);
+		if (!entry)
+			return FP_OUTCOME_MAP_BUSY;
+	}
+	__sync_fetch_and_add(&entry->count, count);
+	__sync_fetch_and_add(&entry->value, value);
+	*ret_entry = entry;
+	return FP_OUTCOME_AGGREGATED;
+}
+
+/* Sends the frames, unless they were already sent in this epoch. A record that does not fit
+ * leaves the entry unannounced, so that the next hit tries again. */
+static __always_inline void fp_announce(void *ring, struct fp_scratch *scratch,
+					struct fp_count *entry, struct fp_totals *totals)
+{
+	u32 frames = scratch->record.kernel_len + scratch->record.user_len, length;
+	u64 wakeup = BPF_RB_NO_WAKEUP;
+
+	if (entry->announced)
+		return;
+	length = sizeof(struct fp_stack_record) + fp_walk_slot(frames) * sizeof(u64);
+	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > fp_ring_wakeup_bytes)
+		wakeup = BPF_RB_FORCE_WAKEUP;
+	if (bpf_ringbuf_output(ring, scratch, length, wakeup)) {
+		totals->announce_failed++;
+		return;
+	}
+	entry->announced = 1;
+	totals->announced++;
+}
+
+#endif
