@@ -34,5 +34,5 @@ int fp_loop_signal(const struct fp_loop_source *source);
 int fp_loop_fd(const struct fp_loop_source *source);
 int fp_loop_set_events(struct fp_loop_source *source, uint32_t epoll_events);
 void fp_loop_remove(struct fp_loop_source *source); // also allowed inside its own callback
-int fp_loop_run(struct fp_loop *loop);	       // until fp_loop_stop; 0 or the error that stopped it
+int fp_loop_run(struct fp_loop *loop); // until fp_loop_stop; 0 or the error that stopped it
 void fp_loop_stop(struct fp_loop *loop);

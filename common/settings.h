@@ -16,7 +16,7 @@ enum fp_setting_type {
 	FP_SETTING_BOOL,     // bool: yes/no/true/false/on/off
 	FP_SETTING_U32,	     // uint32_t: plain number
 	FP_SETTING_SIZE,     // uint64_t bytes: number + B, KiB, MiB, GiB
-	FP_SETTING_DURATION, // uint64_t nanoseconds: number + ms, s, min, h
+	FP_SETTING_DURATION, // uint64_t nanoseconds: number + ms, s, min, h, d
 	FP_SETTING_STRING,   // char *: never NULL after defaults
 	FP_SETTING_CHOICE,   // uint32_t index into choices
 	FP_SETTING_PAIRS,    // char *: `name=value, name=value`, validated; for static labels
@@ -28,7 +28,7 @@ struct fp_setting {
 	enum fp_setting_type type;
 	size_t offset;		    // of the field in the settings struct
 	const char *default_text;   // in file syntax
-	uint64_t min, max;	    // in the unit of the field; ignored for strings
+	uint64_t min, max;	    // in the unit of the field; max 0: no limit
 	const char *const *choices; // NULL-terminated, for FP_SETTING_CHOICE
 	bool reloadable;	    // SIGHUP applies it; otherwise "restart needed"
 	const char *help;	    // one sentence, ends with a period

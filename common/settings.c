@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "settings.h"
+
+#include "settingvalue.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+static void set_origin(struct fp_setting_origin *origins, size_t row, const char *text)
+{
+	if (origins)
+		snprintf(origins[row].text, sizeof(origins[row].text), "%s", text);
+}
+
+int fp_settings_defaults(const struct fp_settings_table *table, void *settings,
+			 struct fp_setting_origin *origins)
+{
+	FP_AUTOBUF struct fp_buf cause = { 0 };
+
+	memset(settings, 0, table->struct_size);
+	for (size_t i = 0; i < table->count; i++) {
+		int r = fp_setting_parse(&table->rows[i], settings, table->rows[i].default_text,
+					 &cause);
+
+		if (r < 0) {
+			fp_settings_free(table, settings);
+			return r;
+		}
+		set_origin(origins, i, "default");
+	}
+	return 0;
+}
+
+void fp_settings_free(const struct fp_settings_table *table, void *settings)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct fp_setting *row = &table->rows[i];
+
+		if (row->type == FP_SETTING_STRING || row->type == FP_SETTING_PAIRS)
+			fp_free_ptr((char *)settings + row->offset);
+	}
+}
+
+// FLEETPROF_SECTION_KEY
+static void append_variable(const struct fp_setting *row, struct fp_buf *text)
+{
+	fp_buf_printf(text, "FLEETPROF_%s_%s", row->section, row->key);
+	for (size_t i = 0; text->error == 0 && i < text->len; i++)
+		text->data[i] = (uint8_t)toupper(text->data[i]);
+}
+
+// --section-key
+static void append_flag(const struct fp_setting *row, struct fp_buf *text)
+{
+	size_t start = text->len;
+
+	fp_buf_printf(text, "--%s-%s", row->section, row->key);
+	for (size_t i = start; text->error == 0 && i < text->len; i++)
+		if (text->data[i] == '_')
+			text->data[i] = '-';
+}
+
+// Parses and, on failure, writes the line `where: section.key: cause`.
+static int apply(const struct fp_setting *row, void *settings, const char *value, const char *where,
+		 struct fp_buf *error)
+{
+	FP_AUTOBUF struct fp_buf cause = { 0 };
+	int r = fp_setting_parse(row, settings, value, &cause);
+
+	if (r < 0)
+		fp_buf_printf(error, "%s: %s.%s: %s", where, row->section, row->key,
+			      cause.len ? (char *)cause.data : strerror(-r));
+	return r;
+}
+
+int fp_settings_read_environment(const struct fp_settings_table *table, void *settings,
+				 struct fp_setting_origin *origins, struct fp_buf *error)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		FP_AUTOBUF struct fp_buf name = { 0 };
+		const char *value;
+		int r;
+
+		append_variable(&table->rows[i], &name);
+		if (name.error)
+			return name.error;
+		value = getenv((char *)name.data);
+		if (!value)
+			continue;
+		r = apply(&table->rows[i], settings, value, (char *)name.data, error);
+		if (r < 0)
+			return r;
+		set_origin(origins, i, "environment");
+	}
+	return 0;
+}
+
+int fp_settings_apply_flag(const struct fp_settings_table *table, void *settings,
+			   struct fp_setting_origin *origins, const char *argument,
+			   struct fp_buf *error)
+{
+	size_t name_size = strcspn(argument, "=");
+
+	for (size_t i = 0; i < table->count; i++) {
+		FP_AUTOBUF struct fp_buf flag = { 0 };
+		int r;
+
+		append_flag(&table->rows[i], &flag);
+		if (flag.error)
+			return flag.error;
+		if (flag.len != name_size || memcmp(flag.data, argument, name_size) != 0)
+			continue;
+		if (!argument[name_size]) {
+			fp_buf_printf(error, "%s: a value is missing, write %s=…",
+				      (char *)flag.data, (char *)flag.data);
+			return -EINVAL;
+		}
+		r = apply(&table->rows[i], settings, argument + name_size + 1, (char *)flag.data,
+			  error);
+		if (r == 0)
+			set_origin(origins, i, "flag");
+		return r;
+	}
+	return -ENOENT;
+}
+
+static bool starts_section(const struct fp_settings_table *table, size_t row)
+{
+	return row == 0 || strcmp(table->rows[row].section, table->rows[row - 1].section) != 0;
+}
+
+int fp_settings_dump(const struct fp_settings_table *table, const void *settings,
+		     const struct fp_setting_origin *origins, struct fp_buf *ret_text)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct fp_setting *row = &table->rows[i];
+
+		if (starts_section(table, i))
+			fp_buf_printf(ret_text, "%s[%s]\n", i ? "\n" : "", row->section);
+		fp_buf_printf(ret_text, "%s = ", row->key);
+		fp_setting_format(row, settings, ret_text);
+		if (origins)
+			fp_buf_printf(ret_text, " ; %s", origins[i].text);
+		fp_buf_byte(ret_text, '\n');
+	}
+	return ret_text->error;
+}
+
+static void markdown_row(const struct fp_setting *row, struct fp_buf *text)
+{
+	FP_AUTOBUF struct fp_buf range = { 0 }, flag = { 0 }, variable = { 0 };
+
+	fp_setting_format_range(row, &range);
+	append_flag(row, &flag);
+	append_variable(row, &variable);
+	if (range.error || flag.error || variable.error) {
+		text->error = -ENOMEM;
+		return;
+	}
+	fp_buf_printf(text, "| `%s` | %s%s%s | %s | %s | `%s` | `%s` | %s |\n", row->key,
+		      row->default_text[0] ? "`" : "", row->default_text,
+		      row->default_text[0] ? "`" : "(empty)", (char *)range.data,
+		      row->reloadable ? "reload" : "restart", (char *)flag.data,
+		      (char *)variable.data, row->help);
+}
+
+int fp_settings_markdown(const struct fp_settings_table *table, struct fp_buf *ret_text)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		if (starts_section(table, i))
+			fp_buf_printf(ret_text,
+				      "%s## [%s]\n\n"
+				      "| Key | Default | Allowed | Takes effect | Flag | "
+				      "Environment | Meaning |\n|---|---|---|---|---|---|---|\n",
+				      i ? "\n" : "", table->rows[i].section);
+		markdown_row(&table->rows[i], ret_text);
+	}
+	return ret_text->error;
+}
