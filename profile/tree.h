@@ -40,6 +40,7 @@ struct fp_tree {
 	uint32_t count, capacity;
 	struct fp_intern names;
 	struct fp_hashmap index; // (parent, name, module, kind) → node
+	uint64_t sum;		 // of all values added; the root's total after fp_tree_finish
 	bool finished;
 };
 
@@ -59,18 +60,22 @@ static inline void fp_tree_freep(struct fp_tree **tree)
 }
 #define FP_AUTOTREE FP_CLEANUP(fp_tree_freep)
 // Adds value to the leaf of the stack (frames root first; count 0 adds to the root itself).
+// A value of 0 adds nothing, not even nodes. Errors: -ENOMEM, and -EOVERFLOW when the sum of
+// all values would pass UINT64_MAX; the tree keeps what it had.
 int fp_tree_add(struct fp_tree *tree, const struct fp_tree_frame *frames, size_t count,
 		uint64_t value);
 // Computes totals and sorts children by name; adding afterwards clears `finished`.
 int fp_tree_finish(struct fp_tree *tree);
 
 // Self and total per function name over the whole tree; recursion counts once (a node whose
-// ancestors hold the same name adds nothing to that name's total).
+// ancestors hold the same name adds nothing to that name's total). Rows are told apart by
+// name, module and kind, an inlined copy counting as its function; labels are no functions.
 struct fp_function {
 	uint32_t name, module;
 	uint8_t kind;
 	uint64_t self, total;
 };
-// Sorted by total then self, descending. *ret_functions is malloc'ed, the caller frees it.
+// Sorted by total then self, descending, then by name and module. The tree must be finished.
+// *ret_functions is malloc'ed, the caller frees it.
 int fp_tree_functions(const struct fp_tree *tree, struct fp_function **ret_functions,
 		      size_t *ret_count);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "foldedname.h"
+
+#include <string.h>
+
+#define SUFFIX_SIZE 4 // "_[k]"
+#define ESCAPE_SIZE 4 // "\xNN"
+
+static const struct {
+	enum fp_node_kind kind;
+	char letter;
+} suffixes[] = { { FP_NODE_KERNEL, 'k' }, { FP_NODE_JIT, 'j' }, { FP_NODE_INLINE, 'i' } };
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+// Index into suffixes of the suffix that ends the text, or -1.
+static int suffix_find(const char *text, size_t size)
+{
+	const char *end = text + size;
+
+	if (size < SUFFIX_SIZE || end[-4] != '_' || end[-3] != '[' || end[-1] != ']')
+		return -1;
+	for (size_t i = 0; i < FP_ARRAY_SIZE(suffixes); i++) {
+		if (suffixes[i].letter == end[-2])
+			return (int)i;
+	}
+	return -1;
+}
+
+bool fp_name_is_offset(const char *name, size_t size)
+{
+	size_t digits = 0;
+
+	while (digits < size && hex_digit(name[size - digits - 1]) >= 0)
+		digits++;
+	return digits > 0 && size > digits + 3 && memcmp(name + size - digits - 3, "+0x", 3) == 0;
+}
+
+enum fp_node_kind fp_folded_name_kind(const char *text, size_t *size)
+{
+	int suffix = suffix_find(text, *size);
+
+	if (suffix >= 0) {
+		*size -= SUFFIX_SIZE;
+		return suffixes[suffix].kind;
+	}
+	if (*size > 2 && text[0] == '[' && text[*size - 1] == ']')
+		return FP_NODE_ERROR;
+	if (fp_name_is_offset(text, *size))
+		return FP_NODE_UNKNOWN;
+	return FP_NODE_USER;
+}
+
+static bool must_escape(unsigned char byte)
+{
+	return byte < 0x20 || byte == 0x7f || byte == ';';
+}
+
+// The byte an escape at text stands for, or -1 when there is none. Only what the writer
+// writes is an escape: in foreign text `\x41` stays as it is.
+static int escape_at(const char *text, size_t size)
+{
+	int high, low, byte;
+
+	if (size < ESCAPE_SIZE || text[0] != '\\' || text[1] != 'x')
+		return -1;
+	high = hex_digit(text[2]);
+	low = hex_digit(text[3]);
+	if (high < 0 || low < 0)
+		return -1;
+	byte = high << 4 | low;
+	if (must_escape((unsigned char)byte) || byte == '\\' || byte == '[' || byte == ' ')
+		return byte;
+	return -1;
+}
+
+int fp_folded_name_decode(const char *text, size_t size, struct fp_buf *ret_name)
+{
+	for (size_t i = 0; i < size;) {
+		int byte = escape_at(text + i, size - i);
+
+		fp_buf_byte(ret_name, (uint8_t)(byte >= 0 ? byte : text[i]));
+		i += byte >= 0 ? ESCAPE_SIZE : 1;
+	}
+	return ret_name->error;
+}
+
+// Offset of a byte that would be misread although it is ordinary: the bracket of a false
+// suffix, or the blank before a last word of digits, which would look like a second value.
+static size_t misread_at(const char *name, size_t size, bool is_leaf)
+{
+	size_t digits = 0;
+
+	if (suffix_find(name, size) >= 0)
+		return size - 3;
+	if (!is_leaf)
+		return SIZE_MAX;
+	while (digits < size && name[size - digits - 1] >= '0' && name[size - digits - 1] <= '9')
+		digits++;
+	if (digits > 0 && digits < size && name[size - digits - 1] == ' ')
+		return size - digits - 1;
+	return SIZE_MAX;
+}
+
+static char suffix_letter(enum fp_node_kind kind)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(suffixes); i++) {
+		if (suffixes[i].kind == kind)
+			return suffixes[i].letter;
+	}
+	return 0;
+}
+
+int fp_folded_name_encode(const struct fp_tree_frame *frame, bool is_leaf, struct fp_buf *ret_text)
+{
+	const char *name = frame->name;
+	size_t size = frame->name_size;
+	char letter = suffix_letter(frame->kind);
+	size_t misread = letter ? SIZE_MAX : misread_at(name, size, is_leaf);
+
+	for (size_t i = 0; i < size; i++) {
+		unsigned char byte = (unsigned char)name[i];
+
+		if (must_escape(byte) || i == misread || escape_at(name + i, size - i) >= 0)
+			fp_buf_printf(ret_text, "\\x%02x", byte);
+		else
+			fp_buf_byte(ret_text, byte);
+	}
+	if (letter)
+		fp_buf_printf(ret_text, "_[%c]", letter);
+	return ret_text->error;
+}
