@@ -7,21 +7,26 @@
 # Nothing is installed outside Debian's packages; state lives in one temporary directory.
 set -uo pipefail
 
-readonly SOURCE_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+SOURCE_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+readonly SOURCE_DIR
 readonly LOCK_FILE=/run/fleetprof-quickstart.lock
+readonly RUN_PREFIX=/var/lib/fleetprof-quickstart # /run and /tmp may be mounted noexec
+readonly HZ=99              # per CPU; a fleet runs at 19
 readonly WINDOW_S=10        # of one batch; short, so that first data is there soon
 readonly FIRST_DATA_S=60    # wait for the first batch at most this long
 readonly STOP_S=20          # wait for a program to stop at most this long
 readonly COLLECTOR_USER=daemon # any account without rights that every Debian has
-readonly SHIP_USER=nobody
+readonly AGENT_USER=nobody
 
 seconds=0
 port=7171
-build_dir=
-keep_build=no
-run_dir=
-stopping=no
-agent_pid= collector_pid= demo_pid=
+build_dir=''
+run_dir=''
+agent_pid=''
+collector_pid=''
+demo_pid=''
+started_pid='' # of the last start
+started_s=0
 
 say() { printf '%s\n' "$*"; }
 step() { printf '==> %s\n' "$*"; }
@@ -52,14 +57,16 @@ parse_arguments() {
     case $1 in
       --seconds) seconds=$2; shift 2 ;;
       --port) port=$2; shift 2 ;;
-      --keep-build) build_dir=$2; keep_build=yes; shift 2 ;;
+      --keep-build) build_dir=$(realpath -m -- "$2"); shift 2 ;;
       -h | --help) usage; exit 0 ;;
       *) fail "unknown argument '$1'" "See --help." ;;
     esac
   done
   [[ $seconds =~ ^[0-9]{1,6}$ ]] || fail "--seconds takes a whole number, not '$seconds'"
-  [[ $port =~ ^[0-9]{1,5}$ ]] && [ "$port" -ge 1 ] && [ "$port" -le 65534 ] ||
+  if ! [[ $port =~ ^[1-9][0-9]{0,4}$ ]] || [ "$port" -gt 65534 ]; then
     fail "--port takes a number from 1 to 65534, not '$port'"
+  fi
+  seconds=$((10#$seconds))
   if [ "$seconds" -ne 0 ] && [ "$seconds" -lt $((2 * WINDOW_S)) ]; then
     fail "--seconds $seconds is too short" \
       "One batch covers $WINDOW_S s; give at least $((2 * WINDOW_S))."
@@ -146,8 +153,186 @@ build() {
 }
 
 write_config() {
+  mkdir -p "$run_dir/store" "$run_dir/agent"
+  chown "$COLLECTOR_USER" "$run_dir/store"
   cat >"$run_dir/collector.conf" <<CONFIG
+[http]
+listen = 127.0.0.1:$port
+[store]
+directory = $run_dir/store
 CONFIG
   cat >"$run_dir/agent.conf" <<CONFIG
+[cpu]
+hz = $HZ
+[window]
+length = ${WINDOW_S}s
+jitter_percent = 0
+drain_interval = 2s
+[collector]
+url = http://127.0.0.1:$port
+retry_max = 5s
+[spool]
+directory = $run_dir/agent/spool
+[agent]
+user = $AGENT_USER
+state_directory = $run_dir/agent
+lock_file = $run_dir/agent.lock
+control_socket = $run_dir/agent.sock
+control_group =
+listen = 127.0.0.1:$((port + 1))
 CONFIG
 }
+
+# start NAME COMMAND…: in a session of its own, so that Ctrl-C reaches this script alone,
+# which stops things in order; and with a death signal, so that nothing outlives it. Sets
+# started_pid.
+start() {
+  local log=$run_dir/$1.log
+  shift
+  setsid setpriv --pdeathsig TERM "$@" >"$log" 2>&1 </dev/null 9>&- &
+  started_pid=$!
+}
+
+# fail_with_log NAME WHAT
+fail_with_log() {
+  tail -n 15 "$run_dir/$1.log" >&2
+  fail "the $1 $2 (its last lines are above)"
+}
+
+alive() { [ -n "$1" ] && kill -0 "$1" 2>/dev/null; }
+
+# await NAME PID SECONDS COMMAND…: until the command succeeds.
+await() {
+  local name=$1 pid=$2 limit=$((SECONDS + $3))
+  shift 3
+  until "$@"; do
+    alive "$pid" || fail_with_log "$name" "ended"
+    [ "$SECONDS" -lt "$limit" ] || fail_with_log "$name" "is not ready in time"
+    sleep 0.2
+  done
+}
+
+answers() { curl -fsS --max-time 5 -o /dev/null "$1" 2>/dev/null; }
+
+start_all() {
+  step "Starting the collector on 127.0.0.1:$port (as user '$COLLECTOR_USER')"
+  start collector --reuid "$COLLECTOR_USER" --regid "$(id -g "$COLLECTOR_USER")" \
+    --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
+    "$run_dir/bin/fleetprof-collector" --config "$run_dir/collector.conf"
+  collector_pid=$started_pid
+  await collector "$collector_pid" 15 answers "http://127.0.0.1:$port/healthz"
+  step "Starting the agent: CPU at $HZ Hz and off-CPU, a batch every $WINDOW_S s"
+  start agent "$run_dir/bin/fleetprof-agent" --config "$run_dir/agent.conf"
+  agent_pid=$started_pid
+  await agent "$agent_pid" 30 answers "http://127.0.0.1:$((port + 1))/readyz"
+  step "Starting the demo program (its call tree is in deploy/demo/demo.c)"
+  start demo "$run_dir/bin/fleetprof-demo"
+  demo_pid=$started_pid
+}
+
+# query TYPE FORMAT: what the collector has of the last minutes.
+query() {
+  curl -fsS --max-time 30 --get "http://127.0.0.1:$port/api/v1/query" \
+    --data-urlencode "type=$1" --data-urlencode "format=$2" --data-urlencode "from=now-15m"
+}
+
+# An answer that shows a function of the demo: then every stage has worked.
+first_data() { query cpu table 2>/dev/null | grep -q parse_query; }
+
+show_paths() {
+  local type
+  for type in cpu off_cpu; do
+    say ""
+    query "$type" table || fail "the collector gave no table for '$type'"
+  done
+}
+
+wait_for_data() {
+  step "Waiting for the first batch (windows of $WINDOW_S s)"
+  await agent "$agent_pid" "$FIRST_DATA_S" first_data
+}
+
+announce() {
+  say ""
+  say "Live page:     http://127.0.0.1:$port/"
+  say "Agent metrics: http://127.0.0.1:$((port + 1))/metrics"
+  say "Snapshot:      sudo $run_dir/bin/agentctl --socket $run_dir/agent.sock snapshot --pid $demo_pid"
+}
+
+# Ends when the time is over or a program is gone; Ctrl-C is on_signal's.
+keep_running() {
+  local until=$((started_s + seconds))
+  [ "$seconds" -ne 0 ] || say "Running until Ctrl-C."
+  while [ "$seconds" -eq 0 ] || [ "$SECONDS" -lt "$until" ]; do
+    alive "$agent_pid" || fail_with_log agent "ended"
+    alive "$collector_pid" || fail_with_log collector "ended"
+    sleep 0.5
+  done
+}
+
+stop_one() {
+  local name=$1 pid=$2 limit=$((SECONDS + STOP_S))
+  alive "$pid" || return 0
+  kill -TERM "$pid"
+  while alive "$pid"; do
+    if [ "$SECONDS" -ge "$limit" ]; then
+      say "quickstart: the $name (pid $pid) does not stop, killing it" >&2
+      kill -KILL "$pid"
+      break
+    fi
+    sleep 0.1
+  done
+  wait "$pid" 2>/dev/null
+}
+
+# The agent before the collector, so that its last window still finds a receiver.
+cleanup() {
+  local status=$?
+  trap '' INT TERM HUP
+  stop_one "demo program" "$demo_pid"
+  stop_one agent "$agent_pid"
+  stop_one collector "$collector_pid"
+  [ -z "$run_dir" ] || rm -rf -- "$run_dir"
+  [ -z "$agent_pid" ] || step "Stopped; nothing is left running."
+  exit "$status"
+}
+
+# Ctrl-C is how a run ends; before everything runs it is an interruption.
+on_signal() {
+  say ""
+  [ "$started_s" -ne 0 ] || exit 130
+  exit 0
+}
+
+# Whatever an earlier run that was killed left behind; the lock says nobody uses it.
+remove_stale() {
+  local directory
+  for directory in "$RUN_PREFIX".*; do
+    [ -d "$directory" ] && rm -rf -- "$directory"
+  done
+}
+
+main() {
+  parse_arguments "$@"
+  check_root
+  take_lock
+  check_ports
+  check_kernel
+  remove_stale
+  trap cleanup EXIT
+  trap on_signal INT TERM HUP
+  run_dir=$(mktemp -d "$RUN_PREFIX.XXXXXX") || fail "cannot create a directory in /var/lib"
+  chmod 0711 "$run_dir"
+  mkdir -m 0755 "$run_dir/bin"
+  install_packages
+  build
+  write_config
+  start_all
+  started_s=$SECONDS
+  wait_for_data
+  show_paths
+  announce
+  keep_running
+}
+
+main "$@"
