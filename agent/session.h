@@ -13,7 +13,6 @@ struct fp_session_config {
 	struct fp_sampler_config sampler;
 	const char *static_labels;  // `name=value, …` or NULL; must outlive the session
 	uint64_t drain_interval_ns; // 0: 5 s
-	bool pid_label;		    // add {pid} to the labels
 };
 
 struct fp_session;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "outcomes.h"
+
+#define OUTCOME_ROW(id, class, label, text)                                                        \
+	[FP_OUTCOME_##id] = { FP_CLASS_##class, label, text },
+const struct fp_outcome_row fp_outcome_rows[FP_OUTCOME_COUNT] = { FP_OUTCOMES(OUTCOME_ROW) };
+
+const char *const fp_outcome_class_names[] = { "kept", "filtered", "dropped" };
+
+const char *const fp_program_names[FP_PROGRAM_COUNT] = {
+	[FP_PROGRAM_CPU] = "cpu",
+	[FP_PROGRAM_SWITCH_OUT] = "switch_out",
+	[FP_PROGRAM_SWITCH_IN] = "switch_in",
+};
+
+fp_u64 fp_totals_class(const struct fp_totals *totals, enum fp_outcome_class class)
+{
+	fp_u64 sum = 0;
+
+	for (int outcome = 0; outcome < FP_OUTCOME_COUNT; outcome++) {
+		if (fp_outcome_rows[outcome].class == class)
+			sum += totals->outcomes[outcome];
+	}
+	return sum;
+}
+
+_Bool fp_totals_balanced(const struct fp_totals *totals)
+{
+	return totals->runs == fp_totals_class(totals, FP_CLASS_KEPT) +
+				       fp_totals_class(totals, FP_CLASS_FILTERED) +
+				       fp_totals_class(totals, FP_CLASS_DROPPED);
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "perfevents.h"
+
+#include "common/file.h"
+#include "cpus.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+struct fp_perf_events {
+	int program_fd;
+	uint32_t hz;
+	uint32_t sampled;
+	struct fp_cpus cpus; // scratch of sync
+	int fds[FP_CPUS_MAX];
+};
+
+static uint32_t max_sample_rate(void)
+{
+	struct fp_buf text FP_AUTOBUF = {};
+
+	if (fp_file_read("/proc/sys/kernel/perf_event_max_sample_rate", 64, &text) ||
+	    fp_buf_byte(&text, 0))
+		return UINT32_MAX;
+	return (uint32_t)strtoul((const char *)text.data, NULL, 10);
+}
+
+static int open_event(uint32_t cpu, uint32_t hz, int program_fd)
+{
+	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
+					.size = sizeof(attr),
+					.config = PERF_COUNT_SW_CPU_CLOCK,
+					.sample_freq = hz,
+					.freq = 1,
+					.disabled = 1 };
+	int fd FP_AUTOCLOSE =
+		(int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_BPF, program_fd) ||
+	    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
+		return -errno;
+	return fp_take_fd(&fd);
+}
+
+int fp_perf_events_sync(struct fp_perf_events *events)
+{
+	int error = fp_cpus_read(&events->cpus);
+
+	if (error)
+		return error;
+	for (uint32_t cpu = 0; cpu < FP_CPUS_MAX; cpu++) {
+		if (events->fds[cpu] >= 0 && !events->cpus.online[cpu]) {
+			fp_close_fd(&events->fds[cpu]);
+			events->sampled--;
+		}
+		if (events->fds[cpu] >= 0 || !events->cpus.online[cpu])
+			continue;
+		int fd = open_event(cpu, events->hz, events->program_fd);
+
+		if (fd == -ENODEV)
+			continue; // went offline between the two looks
+		if (fd < 0)
+			return fd;
+		events->fds[cpu] = fd;
+		events->sampled++;
+	}
+	return (int)events->sampled;
+}
+
+static void free_events(struct fp_perf_events **events)
+{
+	fp_perf_events_free(*events);
+	*events = NULL;
+}
+
+int fp_perf_events_open(int program_fd, uint32_t hz, struct fp_perf_events **ret, uint32_t *ret_hz)
+{
+	struct fp_perf_events *events FP_CLEANUP(free_events) = calloc(1, sizeof(*events));
+	uint32_t limit = max_sample_rate();
+	int result;
+
+	if (!events)
+		return -ENOMEM;
+	for (uint32_t cpu = 0; cpu < FP_CPUS_MAX; cpu++)
+		events->fds[cpu] = -1;
+	events->program_fd = program_fd;
+	events->hz = hz < limit ? hz : limit;
+	result = fp_perf_events_sync(events);
+	// The kernel may lower its limit at any moment ("interrupt took too long").
+	while (result == -EINVAL && events->hz > 1) {
+		events->hz /= 2;
+		result = fp_perf_events_sync(events);
+	}
+	if (result < 0)
+		return result;
+	*ret_hz = events->hz;
+	*ret = fp_take_ptr(events);
+	return 0;
+}
+
+void fp_perf_events_free(struct fp_perf_events *events)
+{
+	if (!events)
+		return;
+	for (uint32_t cpu = 0; cpu < FP_CPUS_MAX; cpu++)
+		fp_close_fd(&events->fds[cpu]);
+	free(events);
+}

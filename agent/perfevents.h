@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// perfevents: one sampling perf event per online CPU with a BPF program on it. A CPU that
+// goes offline takes its event with it for good, so the set is compared with the online
+// CPUs every so often and mended.
+// Source: perf_event_open(2); PERF_COUNT_SW_CPU_CLOCK is an hrtimer of fixed period 1e9/Hz.
+#pragma once
+
+#include <stdint.h>
+
+struct fp_perf_events;
+
+// hz is clamped to kernel.perf_event_max_sample_rate; *ret_hz is what the kernel got.
+// Errors: -errno of perf_event_open or of attaching the program.
+int fp_perf_events_open(int program_fd, uint32_t hz, struct fp_perf_events **ret,
+			uint32_t *ret_hz);
+void fp_perf_events_free(struct fp_perf_events *events); // stops sampling
+// Number of CPUs sampled afterwards, or -errno.
+int fp_perf_events_sync(struct fp_perf_events *events);

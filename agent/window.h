@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// window: the profile that is being filled. Takes drained counts with their stack records,
+// resolves each stack once per window, and keeps the books that become the quality record:
+// what was sampled against what busy CPU time predicts, outcomes, how walks ended and where.
+// Stage: resolve → fold. Threads: one owner.
+#pragma once
+
+#include "proto/profile.h"
+#include "resolve.h"
+#include "sampler.h"
+
+struct fp_window {
+	struct fp_profile *profile;
+	struct fp_hashmap resolved; // fp_key → private
+	struct fp_totals totals[FP_PROGRAM_COUNT];
+	uint64_t stacks_lost[FP_SOURCE_COUNT];
+	uint64_t sideband_lost;
+	uint32_t entries_peak, epochs;
+	uint64_t start_boottime_ns, start_realtime_ns;
+	uint64_t busy_start_ns; // CPU time of what is sampled when the window opened
+	uint32_t tgid;          // the one process, or 0
+};
+
+int fp_window_open(struct fp_window *window, uint32_t tgid);
+void fp_window_free(struct fp_window *window);
+
+// One drained entry. record may be NULL: the count then stands under "[stack lost]".
+int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum fp_source source,
+		    const struct fp_count *count, const struct fp_stack_record *record);
+void fp_window_epoch(struct fp_window *window, const struct fp_epoch *epoch);
+
+struct fp_window_facts { // what the sampler knows when the window closes
+	uint32_t hz_requested, hz_actual, cpus, capacity;
+	bool has_source[FP_SOURCE_COUNT];
+	const char *hook[FP_SOURCE_COUNT];
+};
+// Completes the quality records and times; hands out the profile and leaves the window empty.
+int fp_window_close(struct fp_window *window, const struct fp_window_facts *facts,
+		    struct fp_profile **ret_profile);
