@@ -8,13 +8,17 @@
 
 #include "profile.h"
 
-// Bounds of one batch; reasons in docs/wire.md. Every one is checked by decode.
+// Bounds of one batch; reasons and defaults in docs/wire.md. Encode keeps the defaults,
+// decode checks every one before it allocates anything of that size.
 struct fp_batch_limits {
-	size_t compressed_bytes; // default 16 MiB
-	size_t message_bytes;	 // after decompression; default 64 MiB
-	uint32_t strings, builds, frames, stacks, labels, samples;
-	uint32_t stack_depth;  // frames in one stack; default 1024
-	uint32_t string_bytes; // one string; default 4096
+	size_t compressed_bytes;
+	size_t message_bytes;					   // after decompression
+	uint32_t strings, builds, frames, stacks, labels, samples; // entries of each table
+	uint32_t stack_frames; // frame indexes of all stacks together
+	uint32_t label_pool;   // labels of all label sets together
+	uint32_t stack_depth;  // frames in one stack
+	uint32_t string_bytes; // one string; at most FP_STRING_MAX
+	uint32_t counters;     // quality counters of one profile type
 };
 extern const struct fp_batch_limits fp_batch_default_limits;
 

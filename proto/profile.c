@@ -61,7 +61,8 @@ void fp_profile_free(struct fp_profile *profile)
 
 int fp_profile_string(struct fp_profile *profile, const char *string, size_t size, uint32_t *ret_id)
 {
-	return fp_intern_add(&profile->strings, string, size, ret_id);
+	return fp_intern_add(&profile->strings, string, size < FP_STRING_MAX ? size : FP_STRING_MAX,
+			     ret_id);
 }
 
 int fp_profile_cstring(struct fp_profile *profile, const char *string, uint32_t *ret_id)

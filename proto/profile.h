@@ -43,7 +43,10 @@ int fp_profile_type_from_name(const char *name);	     // or -ENOENT
 
 #define FP_BUILD_ID_MAX 32
 #define FP_STACK_ID_LEN 16
-#define FP_NO_BUILD	UINT32_MAX
+// Longer strings are cut to this when added: a path fits (PATH_MAX), and one absurd JIT name
+// must not cost the window it stands in.
+#define FP_STRING_MAX 4096
+#define FP_NO_BUILD   UINT32_MAX
 
 struct fp_build {
 	uint8_t kind; // enum fp_build_kind
