@@ -50,7 +50,7 @@ class Load:
 
     def __exit__(self, *exception):
         if self.child.poll() is None:
-            self.child.kill()
+            self.child.terminate()  # the storm removes its files
             self.child.wait()
         self.child.stdout.close()
 

@@ -14,7 +14,7 @@ stop() {
 		kill "$pid" 2>/dev/null || true
 	done
 }
-trap 'stop; exit 143' INT TERM
+trap 'stop; wait; exit 143' INT TERM
 
 "$folder/spin" --seconds "$seconds" --threads 1 &
 pids="$pids $!"

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,15 @@ static const char source_text[] =
 
 extern char **environ;
 
+static volatile sig_atomic_t stopped;
+
+// The compiles under way end and the files are removed.
+static void stop(int signal)
+{
+	(void)signal;
+	stopped = 1;
+}
+
 struct job {
 	pthread_t thread;
 	const char *source;
@@ -52,7 +62,7 @@ static void compile(const char *source)
 		die("gcc");
 	if (waitpid(pid, &status, 0) != pid)
 		die("waitpid");
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+	if ((!WIFEXITED(status) || WEXITSTATUS(status) != 0) && !stopped) {
 		fprintf(stderr, "gcc failed\n");
 		exit(1);
 	}
@@ -62,7 +72,7 @@ static void *job_main(void *argument)
 {
 	struct job *job = argument;
 
-	while (clock_ns(CLOCK_MONOTONIC) < job->end_ns) {
+	while (!stopped && clock_ns(CLOCK_MONOTONIC) < job->end_ns) {
 		compile(job->source);
 		job->compiles++;
 	}
@@ -90,6 +100,8 @@ int main(int argc, char **argv)
 		die("mkdtemp");
 	snprintf(source, sizeof(source), "%s/storm.c", folder);
 	write_source(source);
+	signal(SIGTERM, stop);
+	signal(SIGINT, stop);
 	jobs = calloc((size_t)options.threads, sizeof(*jobs));
 	if (jobs == NULL)
 		die("calloc");
