@@ -17,14 +17,14 @@ typedef unsigned short fp_u16;
 typedef unsigned int fp_u32;
 typedef unsigned long long fp_u64;
 
-#define FP_COMM_LEN 16
+#define FP_COMM_LEN   16
 #define FP_MAX_FRAMES 127 /* per side; also kernel.perf_event_max_stack */
-#define FP_EPOCHS 2
+#define FP_EPOCHS     2
 
 enum fp_source { FP_SOURCE_CPU, FP_SOURCE_OFFCPU, FP_SOURCE_COUNT };
 
 enum fp_program {
-	FP_PROGRAM_CPU,        /* perf event, one run per tick */
+	FP_PROGRAM_CPU,	       /* perf event, one run per tick */
 	FP_PROGRAM_SWITCH_OUT, /* sched_switch: notes when and why a task left the CPU */
 	FP_PROGRAM_SWITCH_IN,  /* the task is back: duration and stack */
 	FP_PROGRAM_COUNT
@@ -40,13 +40,14 @@ enum fp_program {
 	X(IDLE, FILTERED, "idle", "the idle task")                                                 \
 	X(KERNEL_THREAD, FILTERED, "kernel_thread", "a kernel thread, not asked for")              \
 	X(OTHER_PROCESS, FILTERED, "other_process", "not the process the session is about")        \
-	X(PREEMPTED, FILTERED, "preempted", "left the CPU while runnable, so it did not block")     \
+	X(PREEMPTED, FILTERED, "preempted", "left the CPU while runnable, so it did not block")    \
 	X(EXITING, FILTERED, "exiting", "the task is dying and will not come back")                \
 	X(NOT_BLOCKED, FILTERED, "not_blocked", "the task that came back had no noted departure")  \
 	X(MAP_FULL, DROPPED, "map_full", "the count map had no room for a new stack")              \
 	X(MAP_BUSY, DROPPED, "map_busy", "the count map's bucket was locked or gave an error")     \
 	X(NO_STORAGE, DROPPED, "no_storage", "no task storage could be had for the departure")     \
-	X(CLOCK_BACKWARDS, DROPPED, "clock_backwards", "the return was stamped before the departure") \
+	X(CLOCK_BACKWARDS, DROPPED, "clock_backwards",                                             \
+	  "the return was stamped before the departure")                                           \
 	X(NO_SCRATCH, DROPPED, "no_scratch", "per-CPU scratch memory was missing")
 
 #define FP_OUTCOME_ENUM(id, class, label, text) FP_OUTCOME_##id,
@@ -56,7 +57,7 @@ enum fp_outcome { FP_OUTCOMES(FP_OUTCOME_ENUM) FP_OUTCOME_COUNT };
 #define FP_WALK_ENDS(X)                                                                            \
 	X(NONE, "none", "no user stack: a kernel thread or no user registers")                     \
 	X(ROOT, "root", "the outermost frame was reached")                                         \
-	X(BROKEN, "broken", "the next frame pointer was not one: code without frame pointers")      \
+	X(BROKEN, "broken", "the next frame pointer was not one: code without frame pointers")     \
 	X(FAULT, "fault", "the stack memory could not be read")                                    \
 	X(DEPTH, "depth", "the depth limit was reached")                                           \
 	X(UNKNOWN, "unknown", "walked by the kernel's helper, which does not say how it ended")
@@ -72,9 +73,9 @@ struct fp_key {
 
 /* Value of a count map. */
 struct fp_count {
-	fp_u64 count;     /* samples, or off-CPU intervals */
-	fp_u64 value;     /* nanoseconds off CPU; 0 for CPU samples */
-	fp_u32 tgid;      /* so that a key whose frames never arrived still has a process */
+	fp_u64 count;	  /* samples, or off-CPU intervals */
+	fp_u64 value;	  /* nanoseconds off CPU; 0 for CPU samples */
+	fp_u32 tgid;	  /* so that a key whose frames never arrived still has a process */
 	fp_u32 announced; /* 1: the frames were sent in this epoch */
 };
 
@@ -82,9 +83,10 @@ struct fp_count {
 struct fp_totals {
 	fp_u64 runs;
 	fp_u64 outcomes[FP_OUTCOME_COUNT];
-	fp_u64 value;           /* nanoseconds added to the count map */
-	fp_u64 announced;       /* stack records sent */
-	fp_u64 announce_failed; /* stack records that did not fit the ring; retried on the next hit */
+	fp_u64 value;	  /* nanoseconds added to the count map */
+	fp_u64 announced; /* stack records sent */
+	fp_u64
+	    announce_failed; /* stack records that did not fit the ring; retried on the next hit */
 };
 
 /*
@@ -94,22 +96,22 @@ struct fp_totals {
  */
 struct fp_stack_record {
 	struct fp_key key;
-	fp_u64 time_ns;           /* CLOCK_MONOTONIC, of this hit */
-	fp_u64 start_ns;          /* group leader's start, CLOCK_MONOTONIC */
+	fp_u64 time_ns;		  /* CLOCK_MONOTONIC, of this hit */
+	fp_u64 start_ns;	  /* group leader's start, CLOCK_MONOTONIC */
 	fp_u64 start_boottime_ns; /* the same in CLOCK_BOOTTIME, comparable with /proc/PID/stat */
-	fp_u64 user_root_gap;     /* bytes between the last frame pointer followed and the stack's
+	fp_u64 user_root_gap;	  /* bytes between the last frame pointer followed and the stack's
 				     known top; ~0 when unknown */
 	fp_u32 tgid;
 	fp_u32 tid;
 	fp_u32 exec_id; /* changes at every exec */
-	fp_u8 source;   /* enum fp_source */
-	fp_u8 state;    /* off-CPU: 1 interruptible, 2 uninterruptible */
+	fp_u8 source;	/* enum fp_source */
+	fp_u8 state;	/* off-CPU: 1 interruptible, 2 uninterruptible */
 	fp_u8 walk_end; /* enum fp_walk_end */
-	fp_u8 epoch;    /* 0 or 1 */
+	fp_u8 epoch;	/* 0 or 1 */
 	fp_u16 kernel_len;
 	fp_u16 user_len;
-	fp_u8 kernel_thread;     /* 1: no user side */
-	fp_u8 kernel_truncated;  /* 1: the kernel stack may be cut at the limit */
+	fp_u8 kernel_thread;	/* 1: no user side */
+	fp_u8 kernel_truncated; /* 1: the kernel stack may be cut at the limit */
 	fp_u8 padding[2];
 	char comm[FP_COMM_LEN]; /* thread name, raw bytes */
 	fp_u64 frames[];

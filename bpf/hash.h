@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) fp_u64 fp_hash_finish_lane(fp_u64 l
 }
 
 static inline __attribute__((always_inline)) void fp_hash_finish(const struct fp_hash *hash,
-								  struct fp_key *ret_key)
+								 struct fp_key *ret_key)
 {
 	ret_key->hi = fp_hash_finish_lane(hash->a);
 	ret_key->lo = fp_hash_finish_lane(hash->b);

@@ -45,14 +45,14 @@ enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { BPF_RB_AVAIL_DATA = 0 };
 
 /* include/linux/sched.h: task_struct.flags and task states */
-#define PF_IO_WORKER    0x00000010
-#define PF_USER_WORKER  0x00004000
-#define PF_KTHREAD      0x00200000
+#define PF_IO_WORKER	     0x00000010
+#define PF_USER_WORKER	     0x00004000
+#define PF_KTHREAD	     0x00200000
 #define TASK_INTERRUPTIBLE   0x01
 #define TASK_UNINTERRUPTIBLE 0x02
-#define TASK_STOPPED    0x04
-#define TASK_TRACED     0x08
-#define TASK_DEAD       0x80
+#define TASK_STOPPED	     0x04
+#define TASK_TRACED	     0x08
+#define TASK_DEAD	     0x80
 
 /* arch/x86/include/asm/segment.h: code segment of 32-bit user code */
 #define FP_USER32_CS 0x23

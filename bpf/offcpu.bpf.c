@@ -20,12 +20,12 @@ FP_SCRATCH_MAP(offcpu_scratch);
 FP_TOTALS_MAP(offcpu_totals, ROWS);
 
 /* Settings, fixed before load. */
-const volatile bool fp_way_out;          /* stacks on the way out, no hook on the way in */
-const volatile bool fp_has_prev_state;   /* sched_switch passes prev_state (5.18+) */
-const volatile bool fp_kernel_threads;   /* count kernel threads too */
+const volatile bool fp_way_out;	       /* stacks on the way out, no hook on the way in */
+const volatile bool fp_has_prev_state; /* sched_switch passes prev_state (5.18+) */
+const volatile bool fp_kernel_threads; /* count kernel threads too */
 
 struct departure {
-	u64 time_ns; /* 0: none noted */
+	u64 time_ns;	   /* 0: none noted */
 	struct fp_key key; /* fp_way_out: the stack it left with */
 	u32 state;
 	u32 padding;
@@ -142,8 +142,8 @@ static __always_inline enum fp_outcome note_departure(void *context, struct task
 						      u32 state, u32 epoch,
 						      struct fp_totals *totals)
 {
-	struct departure *departure = bpf_task_storage_get(&departures, task, 0,
-							   BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct departure *departure =
+	    bpf_task_storage_get(&departures, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	enum fp_outcome outcome = FP_OUTCOME_NOTED;
 
 	if (!departure)
@@ -157,8 +157,7 @@ static __always_inline enum fp_outcome note_departure(void *context, struct task
 }
 
 /* Takes the noted departure of `task`; 0 when there is none. */
-static __always_inline struct departure *take_departure(struct task_struct *task,
-							u64 *ret_left_ns)
+static __always_inline struct departure *take_departure(struct task_struct *task, u64 *ret_left_ns)
 {
 	struct departure *departure = bpf_task_storage_get(&departures, task, 0, 0);
 

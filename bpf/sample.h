@@ -18,7 +18,8 @@
 #pragma clang diagnostic ignored "-Wgnu-variable-sized-type-not-at-end"
 struct fp_scratch {
 	struct fp_stack_record record;
-	u64 frames[FP_WALK_SLOTS + FP_MAX_FRAMES + 1]; /* room for a helper's whole write at any slot */
+	u64 frames[FP_WALK_SLOTS + FP_MAX_FRAMES +
+		   1]; /* room for a helper's whole write at any slot */
 };
 
 #define FP_SCRATCH_MAP(map_name)                                                                   \
@@ -76,8 +77,7 @@ static __always_inline int fp_outcome(struct fp_totals *totals, enum fp_outcome 
 
 static __always_inline bool fp_has_user_side(struct task_struct *task, u32 flags)
 {
-	return !(flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) &&
-	       task->mm != NULL;
+	return !(flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) && task->mm != NULL;
 }
 
 /* Fills the identity of the task into the record and starts the key with it. */
@@ -182,7 +182,7 @@ static __always_inline void fp_take_user_stack(void *context, struct fp_scratch 
 		count = fp_max_user_frames;
 	scratch->record.user_len = count;
 	scratch->record.walk_end =
-		count >= fp_max_user_frames ? FP_WALK_END_DEPTH : FP_WALK_END_UNKNOWN;
+	    count >= fp_max_user_frames ? FP_WALK_END_DEPTH : FP_WALK_END_UNKNOWN;
 	fp_hash_frames(scratch, from, count, hash);
 }
 

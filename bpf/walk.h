@@ -17,17 +17,17 @@
 	bpf_probe_read_user(destination, size, (const void *)(address))
 #endif
 
-#define FP_USER_LOW  0x1000ULL             /* below: never code or stack (vm.mmap_min_addr) */
-#define FP_USER_HIGH 0x00fffffffffff000ULL /* above: not user space, also with 5-level paging */
-#define FP_WALK_SLOTS 256                  /* frames of a record in scratch: a power of two */
+#define FP_USER_LOW   0x1000ULL		    /* below: never code or stack (vm.mmap_min_addr) */
+#define FP_USER_HIGH  0x00fffffffffff000ULL /* above: not user space, also with 5-level paging */
+#define FP_WALK_SLOTS 256		    /* frames of a record in scratch: a power of two */
 
 struct fp_walk {
-	fp_u64 frame;      /* frame pointer of the next step */
+	fp_u64 frame;	   /* frame pointer of the next step */
 	fp_u64 last_frame; /* last one followed; before the first step: stack pointer - 1 */
 	struct fp_hash hash;
 	fp_u64 *frames; /* FP_WALK_SLOTS entries */
-	fp_u32 first;   /* slot of the first step's frame */
-	fp_u32 end;     /* enum fp_walk_end, set by the step that could not be taken */
+	fp_u32 first;	/* slot of the first step's frame */
+	fp_u32 end;	/* enum fp_walk_end, set by the step that could not be taken */
 };
 
 /* Keeps an index inside the slots in a way the compiler cannot prove away, since the
