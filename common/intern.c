@@ -37,8 +37,11 @@ static uint32_t *find_cell(const struct fp_intern *intern, const char *string, s
 	for (;; position = (position + 1) & mask) {
 		uint32_t *cell = &intern->index[position];
 
-		if (*cell == 0 || (intern->sizes[*cell - 1] == size &&
-				   memcmp(intern->strings[*cell - 1], string, size) == 0))
+		if (*cell == 0)
+			return cell;
+		// size == 0: memcmp may not be given the NULL an empty string can come as.
+		if (intern->sizes[*cell - 1] == size &&
+		    (size == 0 || memcmp(intern->strings[*cell - 1], string, size) == 0))
 			return cell;
 	}
 }

@@ -40,14 +40,14 @@ static int check_section(struct reading *reading, const char *line)
 {
 	size_t size = strcspn(line + 1, "]\n");
 
+	if (line[1 + size] != ']')
+		return fail(reading, "", "the ']' of a section line is missing");
 	for (size_t i = 0; i < reading->table->count; i++) {
 		const char *section = reading->table->rows[i].section;
 
 		if (strlen(section) == size && memcmp(section, line + 1, size) == 0)
 			return 0;
 	}
-	if (line[1 + size] != ']')
-		return fail(reading, "", "the ']' of a section line is missing");
 	return fail(reading, "", "unknown section");
 }
 
@@ -55,10 +55,10 @@ static int check_line(struct reading *reading, const char *line, size_t size, si
 {
 	size_t indent = strspn(line, " \t\r");
 
-	if (memchr(line, '\0', size))
-		return fail(reading, "", "the line holds a NUL byte");
 	if (size >= room)
 		return fail(reading, "", "the line is longer than 198 bytes, the most inih reads");
+	if (memchr(line, '\0', size))
+		return fail(reading, "", "the line holds a NUL byte");
 	if (strchr("\n;#", line[indent]) || line[indent] == '\0')
 		return 0; // blank or a comment
 	if (indent > 0)
