@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storestate.h"
+
+#include "common/clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+// What is read, decided under the lock; the reading itself needs none.
+struct plan {
+	const struct fp_store_query *query;
+	struct fp_wal_position *positions;
+	size_t count, capacity;
+	uint64_t rows;
+	uint64_t period_ns; // of the first batch
+	bool mixed_periods;
+};
+
+static void plan_free(struct plan *plan)
+{
+	free(plan->positions);
+}
+
+// Hosts are told apart before anything is read; the other labels only exist inside batches.
+static int host_matches(const struct fp_selector *selector, const char *host)
+{
+	for (size_t i = 0; i < selector->count; i++) {
+		int r;
+
+		if (strcmp(selector->matchers[i].name, FP_HOST_LABEL) != 0)
+			continue;
+		r = fp_matcher_test(&selector->matchers[i], host, strlen(host));
+		if (r <= 0)
+			return r;
+	}
+	return 1;
+}
+
+static int plan_row(const struct fp_manifest_row *row, void *context)
+{
+	struct plan *plan = context;
+	int r = host_matches(plan->query->selector, row->host);
+
+	if (r <= 0 || row->rows == 0)
+		return r < 0 ? r : 0;
+	if (plan->count == plan->capacity) {
+		size_t capacity = plan->capacity ? plan->capacity * 2 : 64;
+		struct fp_wal_position *grown =
+		    reallocarray(plan->positions, capacity, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		plan->positions = grown;
+		plan->capacity = capacity;
+	}
+	if (plan->count == 0)
+		plan->period_ns = row->period_ns;
+	if (row->period_ns != plan->period_ns)
+		plan->mixed_periods = plan->query->type == FP_PROFILE_CPU;
+	plan->positions[plan->count++] = row->position;
+	plan->rows += row->rows;
+	return 0;
+}
+
+static int make_plan(struct fp_store *store, struct plan *plan, struct fp_buf *error)
+{
+	const struct fp_store_query *query = plan->query;
+	int r;
+
+	{
+		FP_STORE_LOCKED(store);
+		r = fp_manifest_list(&store->manifest, query->type, query->range.from_ns,
+				     query->range.to_ns, plan_row, plan);
+	}
+	if (r < 0)
+		return r;
+	if (plan->rows > query->max_rows) {
+		fp_buf_printf(error,
+			      "the selection holds %llu sample rows and one query may read %llu: "
+			      "choose a shorter range or fewer hosts",
+			      (unsigned long long)plan->rows, (unsigned long long)query->max_rows);
+		return -E2BIG;
+	}
+	return 0;
+}
+
+static int read_batch(struct fp_wal_reader *reader, const struct fp_wal_position *position,
+		      struct fp_buf *body, struct fp_profile **ret_profile)
+{
+	struct fp_batch_limits limits = fp_batch_default_limits;
+	const char *reason;
+	int r = fp_wal_read(reader, position, body);
+
+	if (r < 0)
+		return r;
+	limits.compressed_bytes = body->len;
+	return fp_batch_decode(body->data, body->len, &limits, ret_profile, &reason);
+}
+
+static int check_bounds(const struct plan *plan, const struct fp_merge *merge, struct fp_buf *error)
+{
+	const struct fp_store_query *query = plan->query;
+
+	if (query->deadline_ns && fp_monotonic_ns() > query->deadline_ns) {
+		fp_buf_printf(error,
+			      "the query ran out of time after %llu of %zu batches: choose a "
+			      "shorter range or fewer hosts",
+			      (unsigned long long)merge->facts.batches_read, plan->count);
+		return -ETIMEDOUT;
+	}
+	if (fp_profile_bytes(merge->profile) > query->max_memory_bytes) {
+		fp_buf_str(error, "the merged profile outgrew the memory of one query: choose a "
+				  "shorter range or a narrower selector");
+		return -E2BIG;
+	}
+	return 0;
+}
+
+static int merge_batch(struct fp_merge *merge, struct fp_wal_reader *reader,
+		       const struct fp_wal_position *position, struct fp_buf *body)
+{
+	FP_AUTOPROFILE struct fp_profile *batch = NULL;
+	int r = read_batch(reader, position, body, &batch);
+
+	switch (r) {
+	case 0:
+		return fp_merge_add(merge, batch);
+	case -ENOENT:
+		merge->facts.gone++;
+		return 0;
+	case -EBADMSG:
+	case -EMSGSIZE:
+		merge->facts.damaged++;
+		return 0;
+	default:
+		return r;
+	}
+}
+
+static int run_plan(struct fp_store *store, const struct plan *plan, struct fp_merge *merge,
+		    struct fp_buf *error)
+{
+	FP_CLEANUP(fp_wal_reader_close) struct fp_wal_reader reader;
+	FP_AUTOBUF struct fp_buf body = { 0 };
+	int r = 0;
+
+	fp_wal_reader_init(&reader, store->waldirfd);
+	for (size_t i = 0; r == 0 && i < plan->count; i++) {
+		r = merge_batch(merge, &reader, &plan->positions[i], &body);
+		if (r == -E2BIG)
+			fp_buf_str(error, "a regular expression of the selector takes too many "
+					  "steps to match");
+		if (r == 0)
+			r = check_bounds(plan, merge, error);
+	}
+	return r;
+}
+
+int fp_store_query(struct fp_store *store, const struct fp_store_query *query,
+		   struct fp_store_answer *ret_answer, struct fp_buf *error)
+{
+	FP_CLEANUP(plan_free) struct plan plan = { .query = query };
+	FP_AUTOMERGE struct fp_merge merge = { 0 };
+	struct fp_merge_options options = { .type = query->type,
+					    .selector = query->selector,
+					    .keep_label = query->keep_label };
+	int r = make_plan(store, &plan, error);
+
+	if (r < 0)
+		return r;
+	options.mixed_periods = plan.mixed_periods;
+	r = fp_merge_init(&merge, &options);
+	if (r == 0)
+		r = run_plan(store, &plan, &merge, error);
+	if (r < 0)
+		return r;
+	ret_answer->profile = fp_merge_take(&merge);
+	ret_answer->facts = merge.facts;
+	return 0;
+}

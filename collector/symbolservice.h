@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symbolservice: the collector's one symbolizer, the tables that agents uploaded, and what is
+// known of each build. Uploads are kept as files `symbols/<build-id hex>.sym` below the data
+// directory: a line with the path the agent gave, then the zstd text table as it came.
+// Input: foreign tables, bounded before and during decompression.
+// Threads: any; a user of the symbolizer holds it alone between acquire and release.
+#pragma once
+
+#include "profile/symbols.h"
+
+#include <pthread.h>
+
+struct fp_symbol_service;
+
+struct fp_symbol_service_options {
+	const char *directory;	   // the data directory
+	const char *debug_dirs;	   // colon-separated
+	bool use_local_files;
+	size_t cache_bytes;
+	size_t max_table_bytes; // of an upload, decompressed
+};
+
+int fp_symbol_service_open(const struct fp_symbol_service_options *options,
+			   struct fp_symbol_service **ret_service);
+void fp_symbol_service_close(struct fp_symbol_service *service);
+
+bool fp_symbol_service_has(struct fp_symbol_service *service, const uint8_t *id, size_t id_len);
+// Stores an uploaded table. 1: stored, 0: there was one already, which stays.
+// Errors: -EBADMSG, -EMSGSIZE with a static sentence in *ret_reason; -errno of the disk.
+int fp_symbol_service_put(struct fp_symbol_service *service, const struct fp_build *build,
+			  const char *path, const void *bytes, size_t size,
+			  const char **ret_reason);
+
+// The symbolizer, with the uploaded tables of the profile's builds given to it, and with
+// builds that had no symbols a while ago forgotten so that they are looked for again.
+struct fp_symbolizer *fp_symbol_service_acquire(struct fp_symbol_service *service,
+						const struct fp_profile *profile);
+// kinds: for each build of the profile, the enum fp_frame_kind it is used with, 0 for none;
+// NULL: do not look at statuses. ret_statuses: one enum fp_symbol_status per build, or NULL.
+void fp_symbol_service_release(struct fp_symbol_service *service,
+			       const struct fp_profile *profile, const uint8_t *kinds,
+			       uint8_t *ret_statuses);
+
+struct fp_symbol_counts {
+	uint64_t found, missing;
+};
+struct fp_symbol_counts fp_symbol_service_counts(struct fp_symbol_service *service);
+
+// Hexadecimal build-ID → build. -EINVAL when it is not one.
+int fp_build_id_parse(const char *hex, struct fp_build *ret_build);
+void fp_build_id_print(const struct fp_build *build, char ret_hex[2 * FP_BUILD_ID_MAX + 1]);
