@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Known sleeps appear as off-CPU time of the right length on the right stack, also when the
+sleepers are moved between CPUs, whichever hook closes the intervals."""
+
+import os
+import sys
+
+from reference import Check, arguments, full, skip_unless_live, snapshot, value_on
+
+TOLERANCE = 0.02
+KINDS = ("nanosleep", "futex", "pipe", "poll")
+HOOKS = ("sched_exit_tp", "way_out")
+KERNEL_SIDE = {  # a kernel function that must be on the stack above the wait
+    "nanosleep": "nanosleep", "futex": "futex", "pipe": "pipe_read", "poll": "poll"}
+
+
+def check_kind(check, entry, stacks):
+    kind, truth = entry["kind"], entry["off_cpu_ns"]
+    path = f"sleep_driver_{kind};wait_{kind}"
+    seen = value_on(stacks, path)
+    check(abs(seen - truth) <= TOLERANCE * truth,
+          f"'{path}': {seen / 1e9:.4f} s of {truth / 1e9:.4f} s, "
+          f"{100 * (seen / truth - 1):+.3f} %, {entry['waits']} waits, "
+          f"{entry['migrated']} ended on another CPU")
+    elsewhere = sum(value for frames, value in stacks if f"wait_{kind}" in frames) - seen
+    check(elsewhere == 0, f"no time of 'wait_{kind}' on another stack ({elsewhere} ns)")
+    kernel = sum(value for frames, value in stacks if f"wait_{kind}" in frames
+                 and any(KERNEL_SIDE[kind] in frame and frame.endswith("_[k]")
+                         for frame in frames))
+    check(kernel == seen, f"all of it with the kernel's '{KERNEL_SIDE[kind]}' above")
+
+
+def main():
+    build = arguments().build
+    skip_unless_live()
+    check = Check()
+    seconds = 40 if full() else 8
+
+    for hook in HOOKS:
+        for migrate in (False, True):
+            print(f"-- {hook}, {'moved between CPUs' if migrate else 'left alone'}")
+            try:
+                truth, stacks, _ = snapshot(build, "sleeper", ["--migrate"] if migrate else [],
+                                            seconds, "--off-cpu", "--hook", hook)
+            except RuntimeError as error:
+                check(False, f"a snapshot with {hook}: {error}")
+                continue
+            kinds = {entry["kind"]: entry for entry in truth["kinds"]}
+            for kind in KINDS:
+                check_kind(check, kinds[kind], stacks)
+            moved = sum(kinds[kind]["migrated"] for kind in KINDS)
+            if migrate and len(os.sched_getaffinity(0)) > 1:
+                check(moved > 10, f"the sleepers really moved ({moved} waits)")
+    return 1 if check.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
