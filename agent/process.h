@@ -21,7 +21,7 @@ struct fp_mapping {
 };
 
 enum fp_file_kind { FP_FILE_REGULAR, FP_FILE_VDSO, FP_FILE_ANON, FP_FILE_OTHER };
-struct fp_file { // deduplicated over the table by build-ID, or by device, inode and name
+struct fp_file { // once per table: build-ID and name, or device, inode and name without one
 	enum fp_file_kind kind;
 	uint8_t build_id[20];
 	uint8_t build_id_len; // 0: none known
@@ -37,6 +37,7 @@ struct fp_process_limits {
 struct fp_process_stats { // for metrics and quality
 	uint64_t processes, mappings, files, bytes;
 	uint64_t events, lazy_reads, lazy_failed, evicted;
+	uint64_t mappings_no_build_id; // file mappings seen without a build-ID
 };
 
 int fp_process_table_new(const struct fp_process_limits *limits, struct fp_process_table **ret);
@@ -47,6 +48,14 @@ static inline void fp_process_table_freep(struct fp_process_table **table)
 	*table = NULL;
 }
 int fp_process_table_event(struct fp_process_table *table, const struct fp_event *event);
+// Called after a process has been read lazily, so that the owner of the side-band can hand in
+// what it has received meanwhile: an exec between the last event and the reading would
+// otherwise give the old program's stack the new program's mappings. Optional.
+void fp_process_table_set_catch_up(struct fp_process_table *table, int (*fn)(void *context),
+				   void *context);
+// Reads a running process at once, so that its stacks have mappings even if it ends before
+// the first of them is resolved (a snapshot of one process does this first). -ESRCH: none.
+int fp_process_table_preload(struct fp_process_table *table, uint32_t tgid);
 // Records the kernel lost: every instance is suspect and is read again when next needed.
 void fp_process_table_lost(struct fp_process_table *table);
 // Lets go of instances that ended before time_ns.

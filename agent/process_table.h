@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// process_table: the inside of the process table, shared by its files: process.c (instances,
+// limits, lookup), process_event.c (what events do) and process_read.c (reading /proc).
+// Ownership: the table owns instances, an instance its generations, a generation one
+// reference to its mapping set. Threads: one owner.
+#pragma once
+
+#include "mapset.h"
+
+struct fp_generation {	  // between two execs
+	uint64_t from_ns; // 0: since the instance began
+	struct fp_mapset *set;
+	uint32_t exec_id;
+	bool exec_id_known;
+};
+
+struct fp_process_list;
+
+struct fp_process {
+	struct fp_process *older;	    // the same tgid before, or found out about later
+	struct fp_process *previous, *next; // in list
+	struct fp_process_list *list;	    // table's running or ended
+	uint32_t tgid, parent_tgid;
+	uint32_t threads;	 // running, when counted
+	uint64_t counted_losses; // table's losses when threads was right; UINT64_MAX: never
+	uint64_t known_losses;	 // table's losses when the mappings were right
+	uint64_t start_ns;	 // of the stack records that are its own; 0: none came yet
+	uint64_t start_ticks;	 // the same as /proc/PID/stat shows it; 0: not known
+	uint64_t fork_ns;	 // of the FORK event; 0: not seen
+	uint64_t seen_ns;	 // it was running then
+	uint64_t exit_ns;	 // 0: runs
+	struct fp_generation *generations; // oldest first, at least one
+	uint32_t count, capacity;
+};
+
+struct fp_process_list {
+	struct fp_process *first, *last;
+};
+
+struct fp_process_table {
+	struct fp_process_limits limits;
+	uint32_t set_limit;	 // mappings in one set
+	struct fp_hashmap index; // tgid → struct fp_process *, the one that runs or ran last
+	struct fp_process_list running; // least recently used first
+	struct fp_process_list ended;	// in order of exit_ns
+	struct fp_process *in_use;	// not to be evicted
+	struct fp_mapset_pool pool;
+	struct fp_mapset_scratch scratch;
+	struct fp_process_stats stats;
+	uint64_t losses; // times that the kernel lost events
+	uint64_t last_event_ns;
+	uint64_t settled_ns; // last_event_ns at the last view: losses are younger
+	int (*catch_up)(void *context);
+	void *catch_up_context;
+	char executable[256];
+};
+
+static inline struct fp_generation *fp_process_newest(struct fp_process *process)
+{
+	return &process->generations[process->count - 1];
+}
+
+// A new instance with one generation that holds `set` (the reference is taken over, also on
+// failure), as the newest of its tgid. NULL: -ENOMEM.
+struct fp_process *fp_process_add(struct fp_process_table *table, uint32_t tgid,
+				  struct fp_mapset *set);
+void fp_process_remove(struct fp_process_table *table, struct fp_process *process);
+struct fp_process *fp_process_get(const struct fp_process_table *table, uint32_t tgid);
+// The instance that events of tgid are about: the newest unless it is known to be over.
+struct fp_process *fp_process_current(const struct fp_process_table *table, uint32_t tgid);
+// Moves the instance in the chain of its tgid to just behind another one.
+void fp_process_put_behind(struct fp_process_table *table, struct fp_process *process,
+			   struct fp_process *newer);
+void fp_process_end(struct fp_process_table *table, struct fp_process *process, uint64_t time_ns);
+void fp_process_touch(struct fp_process_table *table, struct fp_process *process);
+void fp_process_revive(struct fp_process_table *table, struct fp_process *process);
+// Opens a generation; takes over the reference to set, also on failure.
+int fp_process_exec(struct fp_process_table *table, struct fp_process *process, uint64_t from_ns,
+		    struct fp_mapset *set);
+void fp_process_enforce_limits(struct fp_process_table *table);
+
+// Makes the newest generation's set its own, to be changed.
+int fp_process_unshare(struct fp_process_table *table, struct fp_process *process);
+// Completes a set that nobody has read yet, from `process` or who else still has it. tid: a
+// thread that may outlive its leader, or 0. -ESRCH: no longer possible.
+int fp_process_fill(struct fp_process_table *table, struct fp_process *process, uint32_t tid,
+		    struct fp_mapset *set);
+// Reads a process whose mappings are known, but not for sure, again.
+int fp_process_reread(struct fp_process_table *table, struct fp_process *process, uint32_t tid,
+		      uint64_t since_ns);

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process_table.h"
+
+#include "procfs.h"
+
+#include <errno.h>
+#include <string.h>
+
+// The start time is taken a little before the FORK event, and the kernel reads the clock in
+// two ways that may differ for the length of an adjustment.
+#define CLOCK_SLACK_NS 100000u
+
+// Could the record be one of this instance, which has none yet? With every event seen, the
+// fork of the instance lies between the record's start time and the record.
+static bool may_own(const struct fp_process *process, const struct fp_stack_record *record)
+{
+	if (process->start_ns != 0)
+		return false;
+	if (process->fork_ns != 0)
+		return record->start_ns <= process->fork_ns + CLOCK_SLACK_NS &&
+		       process->fork_ns <= record->time_ns + CLOCK_SLACK_NS;
+	if (process->start_ticks != 0)
+		return process->start_ticks == fp_procfs_start_ticks(record->start_boottime_ns);
+	return record->start_ns <= process->seen_ns + CLOCK_SLACK_NS;
+}
+
+static uint64_t known_since(const struct fp_process *process)
+{
+	return process->fork_ns ? process->fork_ns : process->seen_ns;
+}
+
+static struct fp_process *find(const struct fp_process_table *table,
+			       const struct fp_stack_record *record)
+{
+	struct fp_process *process = fp_process_get(table, record->tgid), *nearest = NULL;
+
+	for (; process; process = process->older) {
+		if (process->start_ns == record->start_ns)
+			return process;
+		if (may_own(process, record) &&
+		    (!nearest || known_since(process) < known_since(nearest)))
+			nearest = process;
+	}
+	return nearest;
+}
+
+static bool began_after(const struct fp_process *process, const struct fp_stack_record *record)
+{
+	uint64_t began_ns = process->start_ns ? process->start_ns : process->fork_ns;
+
+	return began_ns > record->start_ns + CLOCK_SLACK_NS;
+}
+
+// An instance that no event told of: it ran before us, or its events were lost.
+static struct fp_process *add_unseen(struct fp_process_table *table,
+				     const struct fp_stack_record *record)
+{
+	struct fp_process *newest = fp_process_get(table, record->tgid), *process;
+	struct fp_mapset *set = fp_mapset_new(&table->pool, record->tgid);
+
+	if (!set)
+		return NULL;
+	set->failed = newest && began_after(newest, record); // its PID belongs to another now
+	if (set->failed) {
+		process = fp_process_add(table, record->tgid, set);
+		if (process)
+			fp_process_put_behind(table, process, newest);
+	} else {
+		if (newest && newest->exit_ns == 0)
+			fp_process_end(table, newest, record->time_ns);
+		process = fp_process_add(table, record->tgid, set);
+	}
+	if (!process)
+		return NULL;
+	process->seen_ns = record->time_ns;
+	if (set->failed)
+		fp_process_end(table, process, record->time_ns);
+	return process;
+}
+
+static struct fp_generation *generation_at(struct fp_process *process, uint64_t time_ns)
+{
+	for (uint32_t i = process->count; i > 0; i--)
+		if (process->generations[i - 1].from_ns <= time_ns)
+			return &process->generations[i - 1];
+	return NULL;
+}
+
+// After a loss, an exec may be among what was lost: the record's exec id tells.
+static int open_lost_generation(struct fp_process_table *table, struct fp_process *process)
+{
+	struct fp_mapset *set = fp_mapset_new(&table->pool, process->tgid);
+
+	if (!set)
+		return -ENOMEM;
+	return fp_process_exec(table, process, table->settled_ns, set);
+}
+
+// The kernel lost events since the mappings were known, or far more have been mapped than
+// can still be there.
+static int check_again(struct fp_process_table *table, struct fp_process *process,
+		       const struct fp_stack_record *record)
+{
+	const struct fp_generation *newest = fp_process_newest(process);
+	uint64_t losses = process->known_losses;
+
+	process->known_losses = table->losses;
+	if (process->exit_ns != 0 || newest->set->failed || record->time_ns < newest->from_ns)
+		return 0;
+	if (losses != UINT64_MAX && newest->exec_id_known && newest->exec_id != record->exec_id)
+		return open_lost_generation(table, process);
+	if (!newest->set->complete)
+		return 0;
+	return fp_process_reread(table, process, record->tid, table->settled_ns);
+}
+
+// Sees to it that the generation of the record can be looked at, reading /proc if need be.
+static int prepare(struct fp_process_table *table, struct fp_process *process,
+		   const struct fp_stack_record *record)
+{
+	struct fp_generation *generation;
+	uint64_t reads = table->stats.lazy_reads;
+	int r = 0;
+
+	if (process->known_losses != table->losses)
+		r = check_again(table, process, record);
+	if (r < 0)
+		return r;
+	generation = generation_at(process, record->time_ns);
+	if (generation && !generation->set->complete && !generation->set->failed)
+		r = fp_process_fill(table, process, record->tid, generation->set);
+	if (r < 0 && r != -ESRCH)
+		return r;
+	if (table->stats.lazy_reads != reads && table->catch_up)
+		return table->catch_up(table->catch_up_context);
+	return 0;
+}
+
+static void executable_name(struct fp_process_table *table, const struct fp_mapset *set)
+{
+	static const char deleted[] = " (deleted)";
+	const size_t deleted_len = sizeof(deleted) - 1;
+	const char *path, *base;
+	size_t len;
+
+	table->executable[0] = '\0';
+	if (set->executable == FP_FILES_NONE)
+		return;
+	path = table->pool.files.files[set->executable].name;
+	base = strrchr(path, '/');
+	base = base ? base + 1 : path;
+	len = strlen(base);
+	// The kernel's suffix on the path of an unlinked file. A file really named so loses
+	// these letters in the label, nowhere else.
+	if (len > deleted_len && strcmp(base + len - deleted_len, deleted) == 0)
+		len -= deleted_len;
+	if (len >= sizeof(table->executable))
+		len = sizeof(table->executable) - 1;
+	memcpy(table->executable, base, len);
+	table->executable[len] = '\0';
+}
+
+static int view(struct fp_process_table *table, struct fp_process *process,
+		const struct fp_stack_record *record, struct fp_process_view *ret)
+{
+	struct fp_generation *generation = generation_at(process, record->time_ns);
+	struct fp_process_view result = { 0 };
+	int r;
+
+	if (!generation || !generation->set->complete) {
+		// No event will tell that it is over: let it be retired and looked for again.
+		if (process->exit_ns == 0 && process->counted_losses == UINT64_MAX)
+			fp_process_end(table, process, record->time_ns);
+		return -ESRCH;
+	}
+	if (!generation->exec_id_known) {
+		generation->exec_id = record->exec_id;
+		generation->exec_id_known = true;
+	}
+	r = fp_mapset_at(generation->set, record->time_ns, &table->scratch, &result.mappings,
+			 &result.count);
+	if (r < 0)
+		return r;
+	executable_name(table, generation->set);
+	result.files = table->pool.files.files;
+	result.executable = table->executable;
+	result.executable_file = generation->set->executable;
+	*ret = result;
+	return 0;
+}
+
+int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_record *record,
+			  struct fp_process_view *ret)
+{
+	struct fp_process *process = find(table, record);
+	int r;
+
+	if (!process)
+		process = add_unseen(table, record);
+	if (!process)
+		return -ENOMEM;
+	process->start_ns = record->start_ns;
+	process->start_ticks = fp_procfs_start_ticks(record->start_boottime_ns);
+	fp_process_touch(table, process);
+	table->in_use = process;
+	r = prepare(table, process, record);
+	if (r == 0)
+		r = view(table, process, record, ret);
+	fp_process_enforce_limits(table);
+	table->in_use = NULL;
+	table->settled_ns = table->last_event_ns;
+	return r;
+}
+
+int fp_process_table_preload(struct fp_process_table *table, uint32_t tgid)
+{
+	struct fp_process *process = fp_process_current(table, tgid);
+	struct fp_mapset *set;
+	int r;
+
+	if (!process) {
+		set = fp_mapset_new(&table->pool, tgid);
+		process = set ? fp_process_add(table, tgid, set) : NULL;
+		if (!process)
+			return -ENOMEM;
+		process->seen_ns = fp_procfs_monotonic_ns();
+	}
+	set = fp_process_newest(process)->set;
+	if (set->complete)
+		return 0;
+	table->in_use = process;
+	r = set->failed ? -ESRCH : fp_process_fill(table, process, 0, set);
+	table->in_use = NULL;
+	fp_process_enforce_limits(table);
+	return r;
+}
