@@ -9,9 +9,10 @@
 // up by path only when `allow_paths_without_id` is set (agentctl on the same host).
 // Offsets are file offsets; ELF program headers are applied here. Callers' return addresses
 // are looked up at offset - 1, leaves at offset: the caller passes `is_leaf`.
-// Names are demangled once, when the table is made (libiberty).
+// Names are demangled (libiberty) once, when they are first looked up.
 // Trust: ELF files are foreign; reads are pread-based through libelf with size limits.
-// Ownership: the symbolizer owns its tables; returned names live as long as it.
+// Ownership: the symbolizer owns its tables; returned names live as long as it, also when
+// the table they came from has left the cache.
 // Threads: none shared.
 #pragma once
 
@@ -27,6 +28,11 @@ struct fp_symbolizer_options {
 	const char *kallsyms_path;	// "/proc/kallsyms" to name this host's kernel; NULL: none
 	const uint8_t *kernel_build_id; // the build kallsyms belongs to (20 bytes), or NULL
 	size_t table_cache_bytes; // bound on all tables, least recently used leave; 0: 256 MiB
+	// Asked first for a build whose table is not in the cache: appends table text (see
+	// fp_symbolizer_add_table), or returns -ENOENT. For stores that hold more tables than
+	// fit the cache; NULL: none.
+	int (*load_table)(void *context, const uint8_t *id, size_t id_len, struct fp_buf *ret_text);
+	void *load_context;
 };
 
 enum fp_symbol_status { // of a build, for people
@@ -34,7 +40,8 @@ enum fp_symbol_status { // of a build, for people
 	FP_SYMBOLS_NO_FILE,	// no source had the build
 	FP_SYMBOLS_ID_MISMATCH, // the file at the path is another build
 	FP_SYMBOLS_NO_SYMBOLS,	// file found, but it holds no symbols
-	FP_SYMBOLS_BAD_FILE,
+	FP_SYMBOLS_BAD_FILE,	// malformed, or larger than the bounds allow
+	FP_SYMBOLS_HIDDEN,	// the kernel shows its addresses as zeros
 };
 const char *fp_symbol_status_text(enum fp_symbol_status status);
 
@@ -47,7 +54,9 @@ static inline void fp_symbolizer_freep(struct fp_symbolizer **symbolizer)
 }
 // Gives a ready table for a build: text lines `<hex offset> <name>\n`, sorted or not, the
 // offset in the build's own terms (from _stext for the kernel, from the load address for a
-// module). Bad lines are skipped and counted in *ret_bad_lines (may be NULL).
+// module). Bad lines are skipped and counted in *ret_bad_lines (may be NULL). It counts
+// against the cache bound but stays until it is forgotten or given again: nobody could load
+// it once more. Errors: -EINVAL without an id, -E2BIG, -ENOMEM.
 int fp_symbolizer_add_table(struct fp_symbolizer *symbolizer, const uint8_t *id, size_t id_len,
 			    const char *text, size_t size, uint64_t *ret_bad_lines);
 // Forgets what is known of a build, so that a source which has appeared since is asked.

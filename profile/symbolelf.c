@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ELF files of one build: its debug file for names, its binary for names when there is
+// no debug file, for PLT slots, and for where the code lies in the file.
+#include "symbolsource.h"
+
+#include "elfsymbols.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+struct elf_file {
+	struct fp_elf *elf;
+	int fd;
+};
+
+static void elf_file_close(struct elf_file *file)
+{
+	fp_elf_freep(&file->elf);
+	fp_close_fd(&file->fd);
+}
+#define AUTOELFFILE FP_CLEANUP(elf_file_close)
+
+// Only a GNU build-ID can be compared with what a file says about itself.
+static bool has_note_id(const struct fp_build *build)
+{
+	return build->kind == FP_BUILD_GNU && build->id_len > 0;
+}
+
+static bool elf_is_build(const struct fp_elf *elf, const struct fp_build *build)
+{
+	uint8_t id[FP_ELF_ID_MAX];
+	size_t length = fp_elf_build_id(elf, id);
+
+	return length == build->id_len && memcmp(id, build->id, length) == 0;
+}
+
+static int elf_file_open(const char *path, struct elf_file *file)
+{
+	// Not blocked by a FIFO, not made the controlling terminal of a tty put in the place.
+	file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+	if (file->fd < 0)
+		return errno == EACCES ? -EPERM : -errno;
+	return fp_elf_open(file->fd, &file->elf);
+}
+
+static int open_debug_file(const struct fp_symbolizer_options *options,
+			   const struct fp_build *build, struct elf_file *file)
+{
+	static const char *const standard[] = { "/usr/lib/debug", NULL };
+	const char *const *directories = options->debug_dirs ? options->debug_dirs : standard;
+
+	if (!has_note_id(build) || build->id_len < 2)
+		return -ENOENT;
+	for (; *directories; directories++) {
+		FP_AUTOBUF struct fp_buf path = { 0 };
+
+		fp_buf_printf(&path, "%s/.build-id/%02x/", *directories, build->id[0]);
+		for (size_t i = 1; i < build->id_len; i++)
+			fp_buf_printf(&path, "%02x", build->id[i]);
+		if (fp_buf_str(&path, ".debug"))
+			return -ENOMEM;
+		if (elf_file_open((const char *)path.data, file) == 0 &&
+		    elf_is_build(file->elf, build))
+			return 0;
+		elf_file_close(file);
+	}
+	return -ENOENT;
+}
+
+static int open_binary(const struct fp_symbolizer_options *options,
+		       const struct fp_symbol_request *request, struct elf_file *file)
+{
+	FP_AUTOBUF struct fp_buf path = { 0 };
+	int error;
+
+	if (!options->use_local_files || request->path[0] != '/')
+		return -ENOENT;
+	if (!has_note_id(request->build) && !options->allow_paths_without_id)
+		return -ENOENT;
+	if (fp_buf_printf(&path, "%s%s", options->root_prefix ? options->root_prefix : "",
+			  request->path))
+		return -ENOMEM;
+	error = elf_file_open((const char *)path.data, file);
+	if (error)
+		return error;
+	if (has_note_id(request->build) && !elf_is_build(file->elf, request->build)) {
+		elf_file_close(file);
+		return -ESTALE;
+	}
+	return 0;
+}
+
+static int table_segments(const struct fp_elf *elf, struct fp_symbol_table *table)
+{
+	int error = fp_elf_segments(elf, &table->segments, &table->segments_count);
+
+	// Without them every offset would pass for an address.
+	return !error && table->segments_count == 0 ? -EBADMSG : error;
+}
+
+int fp_symbol_elf_table(const struct fp_elf *symbols, const struct fp_elf *code,
+			struct fp_symbol_table **ret_table)
+{
+	FP_AUTOSYMBOLTABLE struct fp_symbol_table *table = NULL;
+	FP_AUTOSYMBOLS struct fp_symbol_builder builder = { 0 };
+	int error = symbols ? fp_elf_symbols(symbols, &builder) : 0;
+
+	if (!error && code && code != symbols && builder.rows_count == 0)
+		error = fp_elf_symbols(code, &builder);
+	if (!error && code)
+		error = fp_elf_plt(code, &builder);
+	if (!error)
+		error = fp_symbol_builder_finish(&builder, &table);
+	if (!error)
+		error = table_segments(code ? code : symbols, table);
+	if (error)
+		return error;
+	*ret_table = fp_take_ptr(table);
+	return 0;
+}
+
+int fp_symbol_load_elf(const struct fp_symbolizer_options *options,
+		       const struct fp_symbol_request *request, struct fp_symbol_table **ret_table)
+{
+	AUTOELFFILE struct elf_file debug = { .fd = -1 };
+	AUTOELFFILE struct elf_file binary = { .fd = -1 };
+	int error = open_debug_file(options, request->build, &debug);
+	int binary_error = open_binary(options, request, &binary);
+
+	if (error && binary_error)
+		return binary_error;
+	return fp_symbol_elf_table(error ? binary.elf : debug.elf, binary_error ? NULL : binary.elf,
+				   ret_table);
+}
+
+#define VDSO_MAX ((size_t)64 << 10)
+
+// The vDSO's size is not told; its section headers stand at its end. Reading stays inside
+// what the headers of the kernel's own image claim.
+static size_t vdso_size(const ElfW(Ehdr) * header)
+{
+	size_t end = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+
+	return end <= VDSO_MAX ? end : 0;
+}
+
+int fp_symbol_load_vdso(const struct fp_symbolizer_options *options,
+			const struct fp_symbol_request *request, struct fp_symbol_table **ret_table)
+{
+	// The address is an integer by the interface of getauxval.
+	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR); // NOLINT(performance-no-int-to-ptr)
+	FP_AUTOFREE void *image = NULL;
+	FP_AUTOELF struct fp_elf *elf = NULL;
+	size_t size;
+	int error;
+
+	if (!header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+		return -ENOENT;
+	size = vdso_size(header);
+	image = size ? malloc(size) : NULL;
+	if (!image)
+		return size ? -ENOMEM : -ENOENT;
+	memcpy(image, header, size);
+	error = fp_elf_open_image(image, size, &elf);
+	if (error)
+		return error;
+	if (request->build->id_len > 0 ? !elf_is_build(elf, request->build)
+				       : !options->use_local_files)
+		return -ENOENT;
+	return fp_symbol_elf_table(elf, elf, ret_table);
+}
