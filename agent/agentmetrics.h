@@ -55,12 +55,19 @@ enum fp_agent_metric {
 	FP_M_SHIP_RETRIES,
 	FP_M_SHIP_HTTP_4XX,
 	FP_M_SHIP_HTTP_5XX,
+	FP_M_SHIP_HTTP_OTHER, // answers that are neither 2xx, 4xx nor 5xx
 	FP_M_SHIP_NETWORK_ERRORS,
 	FP_M_SHIP_BYTES,
+	FP_M_SHIP_SYMBOL_TABLES,
 	FP_M_SHIP_LAST_SUCCESS, // realtime ns
+	FP_M_SHIP_BACKOFF,	// ns until the next attempt
 	FP_M_COUNT
 };
 
 extern const struct fp_metric fp_agent_metrics[FP_M_COUNT];
-// The rows that X-macros of abi.h and spool.h generate are filled in once; call first.
-void fp_agent_metrics_init(void);
+void fp_agent_metrics_init(void); // call before the table is used
+// Adds what the handle dropped since the last call to the drop counters, which sampler and
+// ship role share (each counts its own drops), and sets the gauges of the spool. reported:
+// the caller's, zero at first, one for each handle.
+void fp_agent_metrics_spool(struct fp_metrics *metrics, struct fp_spool *spool,
+			    struct fp_spool_stats *reported);

@@ -2,15 +2,17 @@
 //
 // spool: the directory that is the only thing between sampler and shipper. One immutable
 // file per batch: temporary file, fdatasync, rename, fsync of the directory; acknowledged by
-// unlink. The sampler writes, the ship role reads and unlinks. Bounds on bytes, age and free
-// space; what is dropped is counted by reason. A file that cannot be read is moved to
-// quarantine/ and counted, never fatal.
-// File: 64-byte header (magic, version, CRCs, sizes, sequence, boot id, times), then the
-// batch bytes (proto/batch.h). Layout in docs/spool.md.
+// unlink. The sampler writes (fp_spool_open), the ship role reads and unlinks
+// (fp_spool_attach). Bounds on bytes, age and free space; what is dropped is counted by
+// reason. A file that cannot be read is moved to quarantine/ and counted, never fatal.
+// Layout of files and directory, ownership: docs/spool.md.
+// Threads: one owner per handle; the two processes meet in the directory only.
 #pragma once
 
 #include "common/buf.h"
 #include "proto/batch.h"
+
+#include <sys/types.h>
 
 struct fp_spool_limits {
 	uint64_t max_bytes;	   // 512 MiB
@@ -39,10 +41,17 @@ struct fp_spool_stats {
 	uint64_t dropped_batches[FP_SPOOL_DROP_COUNT], dropped_samples[FP_SPOOL_DROP_COUNT];
 };
 
-// Opens (creating, 0700) and recovers: temporary files are removed, the next sequence is
-// above every file's. Errors: -errno.
+// Opens for writing, creating what is missing (0700), and recovers: temporary files are
+// removed, the next sequence is above everything that was ever handed out. One at a time.
+// Errors: -errno.
 int fp_spool_open(const char *directory, const struct fp_spool_limits *limits,
 		  struct fp_spool **ret);
+// Opens beside the writer, to read and unlink. Errors: -errno, -ENOENT before fp_spool_open.
+int fp_spool_attach(const char *directory, const struct fp_spool_limits *limits,
+		    struct fp_spool **ret);
+// Lets processes of the group read and unlink: group `gid` and mode 2770 for the directories,
+// files follow. Needs root or membership of the group. Errors: -errno.
+int fp_spool_share(const char *directory, gid_t gid);
 void fp_spool_free(struct fp_spool *spool);
 static inline void fp_spool_freep(struct fp_spool **spool)
 {
@@ -50,7 +59,9 @@ static inline void fp_spool_freep(struct fp_spool **spool)
 	*spool = NULL;
 }
 uint64_t fp_spool_next_sequence(struct fp_spool *spool); // never repeats for a host id
-// Writes the profile (identity fields set) as one file. Enforces the bounds first.
+// Writes the profile (identity fields set) as one file, or as several with sequences of their
+// own when its batch would be larger than batches may be. Enforces the bounds first.
+// Errors: -errno; whatever part was not written has been counted as dropped.
 int fp_spool_put(struct fp_spool *spool, const struct fp_profile *profile);
 
 struct fp_spool_item {
@@ -64,9 +75,21 @@ void fp_spool_item_clear(struct fp_spool_item *item);
 int fp_spool_peek(struct fp_spool *spool, bool newest, struct fp_spool_item *ret);
 int fp_spool_acknowledge(struct fp_spool *spool, const char *name);
 int fp_spool_drop(struct fp_spool *spool, const char *name, enum fp_spool_drop reason);
-void fp_spool_stats(struct fp_spool *spool, struct fp_spool_stats *ret); // rescans when stale
+void fp_spool_stats(struct fp_spool *spool, struct fp_spool_stats *ret);
+// Notes that the collector refused a batch of `size` bytes as too large: until the next
+// fp_spool_open, batches are written at no more than half of that (64 KiB at least).
+int fp_spool_learn_limit(struct fp_spool *spool, uint64_t size);
 
 // Kernel and module symbol tables wait in the spool beside the batches:
 // symbols/<build-id hex>.sym.zst, written once per build.
 int fp_spool_put_symbols(struct fp_spool *spool, const uint8_t *id, size_t id_len, const char *path,
 			 const char *text, size_t size);
+struct fp_spool_symbols {
+	char id[2 * FP_BUILD_ID_MAX + 1]; // hex
+	struct fp_buf path;		  // display name, NUL-terminated
+	struct fp_buf bytes;		  // zstd of the text
+};
+void fp_spool_symbols_clear(struct fp_spool_symbols *symbols);
+// Hex ids of all tables, as a NULL-terminated array of strings to be freed one by one.
+int fp_spool_list_symbols(struct fp_spool *spool, char ***ret_ids);
+int fp_spool_read_symbols(struct fp_spool *spool, const char *id, struct fp_spool_symbols *ret);

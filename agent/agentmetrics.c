@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agentmetrics.h"
+
+#include <string.h>
+
+#define COUNTER(id, name_, help_)                                                                  \
+	[FP_M_##id] = { .name = "fleetprof_agent_" name_, .type = FP_METRIC_COUNTER, .help = help_ }
+#define GAUGE(id, name_, help_)                                                                    \
+	[FP_M_##id] = { .name = "fleetprof_agent_" name_, .type = FP_METRIC_GAUGE, .help = help_ }
+#define LABELLED(id, name_, labels_, help_)                                                        \
+	[FP_M_##id] = { .name = "fleetprof_agent_" name_,                                          \
+			.type = FP_METRIC_COUNTER,                                                 \
+			.labels = labels_,                                                         \
+			.help = help_ }
+#define SECONDS(id, kind, name_, labels_, help_)                                                   \
+	[FP_M_##id] = { .name = "fleetprof_agent_" name_,                                          \
+			.type = FP_METRIC_##kind,                                                  \
+			.unit = FP_METRIC_NANOSECONDS,                                             \
+			.labels = labels_,                                                         \
+			.help = help_ }
+
+#define RUNS_ROW(program_label, program, id, class, label)                                         \
+	[FP_M_RUNS_FIRST + (program)*FP_OUTCOME_COUNT + FP_OUTCOME_##id] = {                       \
+		.name = "fleetprof_agent_program_runs_total",                                      \
+		.type = FP_METRIC_COUNTER,                                                         \
+		.labels =                                                                          \
+		    "program=\"" program_label "\",outcome=\"" label "\",class=\"" class "\"",     \
+		.help = "Runs of the BPF programs by what they came to.",                          \
+	},
+#define CLASS_KEPT			"kept"
+#define CLASS_FILTERED			"filtered"
+#define CLASS_DROPPED			"dropped"
+#define CPU_ROW(id, class, label, text) RUNS_ROW("cpu", FP_PROGRAM_CPU, id, CLASS_##class, label)
+#define SWITCH_OUT_ROW(id, class, label, text)                                                     \
+	RUNS_ROW("switch_out", FP_PROGRAM_SWITCH_OUT, id, CLASS_##class, label)
+#define SWITCH_IN_ROW(id, class, label, text)                                                      \
+	RUNS_ROW("switch_in", FP_PROGRAM_SWITCH_IN, id, CLASS_##class, label)
+
+#define BPF_TIME_ROW(program, label)                                                               \
+	[FP_M_BPF_RUN_NS_FIRST + (program)] = {                                                    \
+		.name = "fleetprof_agent_bpf_run_seconds_total",                                   \
+		.type = FP_METRIC_COUNTER,                                                         \
+		.unit = FP_METRIC_NANOSECONDS,                                                     \
+		.labels = "program=\"" label "\"",                                                 \
+		.help = "CPU time of the BPF programs, where the kernel's statistics are on.",     \
+	}
+
+#define DROPPED_BATCHES_ROW(id, label, text)                                                       \
+	[FP_M_SPOOL_DROPPED_BATCHES_FIRST + FP_SPOOL_DROP_##id] = {                                \
+		.name = "fleetprof_agent_spool_dropped_batches_total",                             \
+		.type = FP_METRIC_COUNTER,                                                         \
+		.labels = "reason=\"" label "\"",                                                  \
+		.help = "Batches dropped after they had been taken.",                              \
+	},
+#define DROPPED_SAMPLES_ROW(id, label, text)                                                       \
+	[FP_M_SPOOL_DROPPED_SAMPLES_FIRST + FP_SPOOL_DROP_##id] = {                                \
+		.name = "fleetprof_agent_spool_dropped_samples_total",                             \
+		.type = FP_METRIC_COUNTER,                                                         \
+		.labels = "reason=\"" label "\"",                                                  \
+		.help = "Samples and intervals in dropped batches.",                               \
+	},
+
+const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
+	[FP_M_BUILD_INFO] = { .name = "fleetprof_agent_build_info",
+			      .type = FP_METRIC_GAUGE,
+			      .unit = FP_METRIC_TEXT_INFO,
+			      .labels = "version=\"" FP_VERSION "\"",
+			      .help = "Version of the agent; always 1." },
+	SECONDS(LOOP_TICK, GAUGE, "loop_tick_boottime_seconds", NULL,
+		"Time since boot of the sampler loop's last turn."),
+	GAUGE(ATTACHED, "attached", "1 while the BPF programs run."),
+	GAUGE(SPOOL_WRITABLE, "spool_writable", "1 when the last batch could be spooled."),
+	LABELLED(SAMPLES_TAKEN_CPU, "samples_taken_total", "source=\"cpu\"",
+		 "Samples and intervals drained from the kernel's maps."),
+	LABELLED(SAMPLES_TAKEN_OFF_CPU, "samples_taken_total", "source=\"off_cpu\"",
+		 "Samples and intervals drained from the kernel's maps."),
+	SECONDS(OFF_CPU_NS, COUNTER, "off_cpu_seconds_total", NULL,
+		"Time off the CPU that the drained intervals add up to."),
+	LABELLED(STACKS_LOST_CPU, "stacks_lost_total", "source=\"cpu\"",
+		 "Samples and intervals whose frames never reached user space."),
+	LABELLED(STACKS_LOST_OFF_CPU, "stacks_lost_total", "source=\"off_cpu\"",
+		 "Samples and intervals whose frames never reached user space."),
+	FP_OUTCOMES(CPU_ROW) FP_OUTCOMES(SWITCH_OUT_ROW) FP_OUTCOMES(SWITCH_IN_ROW) COUNTER(
+	    BALANCE_ERRORS, "balance_errors_total",
+	    "Epochs in which drained sums and independent totals disagreed: 0, or a defect."),
+	BPF_TIME_ROW(FP_PROGRAM_CPU, "cpu"),
+	BPF_TIME_ROW(FP_PROGRAM_SWITCH_OUT, "switch_out"),
+	BPF_TIME_ROW(FP_PROGRAM_SWITCH_IN, "switch_in"),
+	GAUGE(MAP_BYTES, "bpf_map_bytes", "Kernel memory held by the BPF maps."),
+	GAUGE(MAP_ENTRIES_PEAK, "bpf_map_entries_peak", "Most stacks held in one epoch so far."),
+	GAUGE(MAP_CAPACITY, "bpf_map_max_entries", "Stacks that one epoch can hold."),
+	GAUGE(CPUS, "cpus", "CPUs that are sampled."),
+	GAUGE(HZ, "sampling_hertz", "Sampling rate that the kernel gave."),
+	COUNTER(EPOCHS, "epochs_total", "Epoch switches."),
+	COUNTER(SIDEBAND_EVENTS, "process_events_total",
+		"Exec, mapping, name, fork and exit events read."),
+	COUNTER(SIDEBAND_LOST, "process_events_lost_total", "Process events lost by the kernel."),
+	GAUGE(PROCESSES, "processes", "Process instances known."),
+	GAUGE(PROCESS_BYTES, "process_table_bytes", "Memory of the process table."),
+	COUNTER(WINDOWS, "windows_total", "Windows closed."),
+	COUNTER(BATCHES_SPOOLED, "batches_spooled_total", "Windows that reached the spool."),
+	COUNTER(SAMPLES_SPOOLED, "samples_spooled_total",
+		"Samples and intervals that reached the spool."),
+	COUNTER(SNAPSHOTS, "snapshots_total", "Snapshots taken through the control socket."),
+	GAUGE(CONFIG_RELOAD_OK, "config_last_reload_successful",
+	      "1 unless the last reload was refused."),
+	SECONDS(CONFIG_RELOAD_TIME, GAUGE, "config_last_reload_timestamp_seconds", NULL,
+		"Time of the last successful reload, or of the start."),
+	COUNTER(SHIP_STARTS, "ship_starts_total", "Starts of the ship role."),
+	GAUGE(SPOOL_BYTES, "spool_bytes", "Bytes in the spool."),
+	GAUGE(SPOOL_BATCHES, "spool_batches", "Batches in the spool."),
+	SECONDS(SPOOL_OLDEST, GAUGE, "spool_oldest_timestamp_seconds", NULL,
+		"Start of the oldest window in the spool; 0 when it is empty."),
+	FP_SPOOL_DROPS(DROPPED_BATCHES_ROW) FP_SPOOL_DROPS(DROPPED_SAMPLES_ROW)
+	    LABELLED(SHIP_OK, "ship_batches_total", "result=\"stored\"",
+		     "Batches that the collector acknowledged."),
+	LABELLED(SHIP_DUPLICATE, "ship_batches_total", "result=\"duplicate\"",
+		 "Batches that the collector acknowledged."),
+	COUNTER(SHIP_SAMPLES, "ship_samples_total",
+		"Samples and intervals in acknowledged batches."),
+	COUNTER(SHIP_RETRIES, "ship_retries_total", "Attempts that will be repeated."),
+	LABELLED(SHIP_HTTP_4XX, "ship_failed_requests_total", "cause=\"http_4xx\"",
+		 "Requests to the collector that did not succeed."),
+	LABELLED(SHIP_HTTP_5XX, "ship_failed_requests_total", "cause=\"http_5xx\"",
+		 "Requests to the collector that did not succeed."),
+	LABELLED(SHIP_HTTP_OTHER, "ship_failed_requests_total", "cause=\"http_other\"",
+		 "Requests to the collector that did not succeed."),
+	LABELLED(SHIP_NETWORK_ERRORS, "ship_failed_requests_total", "cause=\"network\"",
+		 "Requests to the collector that did not succeed."),
+	COUNTER(SHIP_BYTES, "ship_bytes_total", "Bytes of acknowledged batches and symbol tables."),
+	COUNTER(SHIP_SYMBOL_TABLES, "ship_symbol_tables_total",
+		"Symbol tables that the collector took."),
+	SECONDS(SHIP_LAST_SUCCESS, GAUGE, "ship_last_success_timestamp_seconds", NULL,
+		"Time of the last acknowledged batch; 0 before the first."),
+	SECONDS(SHIP_BACKOFF, GAUGE, "ship_backoff_seconds", NULL,
+		"How long the ship role is waiting before its next attempt; 0: it is not."),
+};
+
+void fp_agent_metrics_spool(struct fp_metrics *metrics, struct fp_spool *spool,
+			    struct fp_spool_stats *reported)
+{
+	struct fp_spool_stats now;
+
+	fp_spool_stats(spool, &now);
+	fp_metric_set(metrics, FP_M_SPOOL_BYTES, now.bytes);
+	fp_metric_set(metrics, FP_M_SPOOL_BATCHES, now.batches);
+	fp_metric_set(metrics, FP_M_SPOOL_OLDEST, now.oldest_realtime_ns);
+	for (size_t i = 0; i < FP_SPOOL_DROP_COUNT; i++) {
+		fp_metric_add(metrics, FP_M_SPOOL_DROPPED_BATCHES_FIRST + i,
+			      now.dropped_batches[i] - reported->dropped_batches[i]);
+		fp_metric_add(metrics, FP_M_SPOOL_DROPPED_SAMPLES_FIRST + i,
+			      now.dropped_samples[i] - reported->dropped_samples[i]);
+	}
+	*reported = now;
+}
+
+void fp_agent_metrics_init(void)
+{
+	// Every row is a constant; nothing is left to fill in.
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may do what in the spool: the directories belong to the writer and to the shipper's
+// group, set-group-ID, so that files get that group by themselves. Root without CAP_CHOWN
+// (a container, or after the privileges are gone) may still give its own directory to a
+// group that it is in, so for the moment of the change it takes that group on.
+#include "spool_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/stat.h>
+
+#define SHARED_MODE 02770
+
+struct share {
+	int fd;
+	gid_t gid;
+};
+
+static int share_name(const char *name, void *context)
+{
+	const struct share *share = context;
+	struct stat info;
+
+	// Left over from a time when the spool was not shared; failing costs that file alone.
+	if (fstatat(share->fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+	    info.st_gid != share->gid &&
+	    fchownat(share->fd, name, (uid_t)-1, share->gid, AT_SYMLINK_NOFOLLOW) == 0)
+		fchmodat(share->fd, name, FP_SPOOL_FILE_MODE, 0);
+	return 0;
+}
+
+static int share_directory(int parent_fd, const char *name, gid_t gid)
+{
+	FP_AUTOCLOSE int fd =
+	    openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	struct share share = { fd, gid };
+	struct stat info;
+
+	if (fd < 0 || fstat(fd, &info) < 0)
+		return -errno;
+	if (info.st_gid != gid && fchown(fd, (uid_t)-1, gid) < 0)
+		return -errno;
+	if ((info.st_mode & 07777) != SHARED_MODE && fchmod(fd, SHARED_MODE) < 0)
+		return -errno;
+	return fp_spool_each_name(fd, share_name, &share);
+}
+
+int fp_spool_share(const char *directory, gid_t gid)
+{
+	static const char *const names[] = { ".", FP_SPOOL_QUARANTINE, FP_SPOOL_SYMBOLS };
+	gid_t own = getegid();
+	FP_AUTOCLOSE int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool switched;
+	int error = 0;
+
+	if (fd < 0)
+		return -errno;
+	switched = own != gid && setegid(gid) == 0;
+	for (size_t i = 0; !error && i < FP_ARRAY_SIZE(names); i++)
+		error = share_directory(fd, names[i], gid);
+	if (switched && setegid(own) < 0 && !error)
+		error = -errno;
+	return error;
+}
