@@ -96,26 +96,34 @@ void *fp_hashmap_get(const struct fp_hashmap *map, const void *key)
 	return slot[0] ? slot_value(map, slot) : NULL;
 }
 
-void *fp_hashmap_put(struct fp_hashmap *map, const void *key, bool *ret_inserted)
+// The key's slot, claimed with a zero value when it was free.
+static uint8_t *claim_slot(struct fp_hashmap *map, const void *key)
 {
-	uint8_t *slot = map->capacity ? find_slot(map, key) : NULL;
-	bool inserted = !slot || !slot[0];
+	uint8_t *slot = find_slot(map, key);
 
-	if (inserted) {
-		// At most three quarters full: linear probing degrades quickly beyond.
-		if (map->count + 1 > map->capacity / 4 * 3) {
-			if (grow(map) < 0)
-				return NULL;
-			slot = find_slot(map, key);
-		}
+	if (!slot[0]) {
 		slot[0] = 1;
 		memcpy(slot_key(slot), key, map->key_size);
 		memset(slot_value(map, slot), 0, map->value_size);
 		map->count++;
 	}
+	return slot;
+}
+
+void *fp_hashmap_put(struct fp_hashmap *map, const void *key, bool *ret_inserted)
+{
+	void *value = fp_hashmap_get(map, key);
+	bool inserted = !value;
+
+	if (inserted) {
+		// At most three quarters full: linear probing degrades quickly beyond.
+		if (map->count + 1 > map->capacity / 4 * 3 && grow(map) < 0)
+			return NULL;
+		value = slot_value(map, claim_slot(map, key));
+	}
 	if (ret_inserted)
 		*ret_inserted = inserted;
-	return slot_value(map, slot);
+	return value;
 }
 
 // Backward-shift deletion: entries behind the hole move up as far as their home allows,

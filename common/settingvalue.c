@@ -61,7 +61,7 @@ static int refuse(struct fp_buf *cause, const char *why)
 
 static int refuse_unit(const struct unit *units, const char *found, struct fp_buf *cause)
 {
-	if (!units[0].name[0])
+	if (units == plain_units)
 		return refuse(cause, "not a whole number");
 	if (found[0])
 		fp_buf_printf(cause, "unknown unit '%s', expected ", found);
@@ -233,7 +233,7 @@ int fp_setting_parse(const struct fp_setting *row, void *settings, const char *t
 		     struct fp_buf *cause)
 {
 	void *field = (char *)settings + row->offset;
-	uint64_t number;
+	uint64_t number = 0;
 	int r;
 
 	switch (row->type) {
