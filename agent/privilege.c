@@ -56,6 +56,14 @@ int fp_privilege_user(const char *user, struct fp_privilege *ret)
 	return 0;
 }
 
+bool fp_privilege_can_change_user(void)
+{
+	const uint64_t needed = 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
+	uint64_t mask = 0;
+
+	return fp_privilege_effective(&mask) == 0 && (mask & needed) == needed;
+}
+
 static int fill_caps(const struct fp_privilege *privilege, cap_t current, cap_t wanted)
 {
 	cap_value_t admin = CAP_SYS_ADMIN;

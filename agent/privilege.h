@@ -21,6 +21,7 @@ struct fp_privilege {
 
 // Name of a user → ids. "" leaves change_user false. -ENOENT: no such user.
 int fp_privilege_user(const char *user, struct fp_privilege *ret);
+bool fp_privilege_can_change_user(void); // CAP_SETUID and CAP_SETGID are effective
 // Everything or an error; after an error the caller must end.
 int fp_privilege_drop(const struct fp_privilege *privilege);
 // Raises or lowers CAP_SYS_ADMIN in the effective set; no effect unless it is permitted.

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sampler's slots of the metrics page, brought up to date every turn of the loop.
+#include "daemon_state.h"
+
+#include "common/clock.h"
+
+static void set(struct fp_daemon *daemon, size_t row, uint64_t value)
+{
+	fp_metric_set(&daemon->metrics, row, value);
+}
+
+static void set_programs(struct fp_daemon *daemon, const struct fp_session_stats *stats)
+{
+	for (size_t program = 0; program < FP_PROGRAM_COUNT; program++) {
+		for (size_t outcome = 0; outcome < FP_OUTCOME_COUNT; outcome++)
+			set(daemon, FP_M_RUNS_FIRST + program * FP_OUTCOME_COUNT + outcome,
+			    stats->totals[program].outcomes[outcome]);
+		set(daemon, FP_M_BPF_RUN_NS_FIRST + program, stats->bpf_run_ns[program]);
+	}
+}
+
+static void set_session(struct fp_daemon *daemon, const struct fp_session_stats *stats)
+{
+	set(daemon, FP_M_SAMPLES_TAKEN_CPU, stats->samples[FP_SOURCE_CPU]);
+	set(daemon, FP_M_SAMPLES_TAKEN_OFF_CPU, stats->samples[FP_SOURCE_OFFCPU]);
+	set(daemon, FP_M_OFF_CPU_NS, stats->value[FP_SOURCE_OFFCPU]);
+	set(daemon, FP_M_STACKS_LOST_CPU, stats->stacks_lost[FP_SOURCE_CPU]);
+	set(daemon, FP_M_STACKS_LOST_OFF_CPU, stats->stacks_lost[FP_SOURCE_OFFCPU]);
+	set(daemon, FP_M_BALANCE_ERRORS, stats->balance_errors);
+	set(daemon, FP_M_MAP_BYTES, stats->map_bytes);
+	set(daemon, FP_M_MAP_ENTRIES_PEAK, stats->entries_peak);
+	set(daemon, FP_M_MAP_CAPACITY, stats->capacity);
+	set(daemon, FP_M_CPUS, stats->cpus);
+	set(daemon, FP_M_HZ, stats->hz);
+	set(daemon, FP_M_EPOCHS, stats->epochs);
+	set(daemon, FP_M_SIDEBAND_EVENTS, stats->sideband_events);
+	set(daemon, FP_M_SIDEBAND_LOST, stats->sideband_lost);
+	set(daemon, FP_M_PROCESSES, stats->processes);
+	set(daemon, FP_M_PROCESS_BYTES, stats->process_bytes);
+}
+
+void fp_daemon_metrics_update(struct fp_daemon *daemon)
+{
+	struct fp_session_stats stats = { 0 };
+
+	set(daemon, FP_M_LOOP_TICK, fp_boottime_ns());
+	if (daemon->control)
+		set(daemon, FP_M_SNAPSHOTS, fp_control_snapshots(daemon->control));
+	if (!daemon->session) // the last window of a session that is gone
+		return;
+	fp_daemon_session_stats(daemon, &stats);
+	set_programs(daemon, &stats);
+	set_session(daemon, &stats);
+}

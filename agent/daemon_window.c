@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Windows: closed in time, stamped with identity and sequence, put into the spool. A spool
+// that cannot take a window is counted and said; sampling goes on.
+#include "daemon_state.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "kernelmap.h"
+
+#include <errno.h>
+#include <string.h>
+
+uint64_t fp_daemon_first_window_ns(const struct fp_daemon *daemon)
+{
+	uint64_t length_ns = daemon->config.window_length_ns;
+	uint64_t most_ns = length_ns / 100 * daemon->config.window_jitter_percent;
+	uint32_t place; // of this host in the fleet; the host id is as good as random
+
+	memcpy(&place, daemon->identity.host_id + 4, sizeof(place));
+	return length_ns - most_ns + (uint64_t)((double)place / UINT32_MAX * 2.0 * (double)most_ns);
+}
+
+static void remember_build(struct fp_daemon *daemon, const struct fp_profile *profile,
+			   const struct fp_build_quality *build)
+{
+	struct fp_stopped_build *rows = daemon->stopped_builds;
+	size_t place = daemon->stopped_builds_count;
+
+	while (place > 0 && rows[place - 1].stopped < build->stopped)
+		place--;
+	if (place == FP_STOPPED_BUILDS_MAX)
+		return;
+	if (daemon->stopped_builds_count < FP_STOPPED_BUILDS_MAX)
+		daemon->stopped_builds_count++;
+	memmove(&rows[place + 1], &rows[place],
+		(daemon->stopped_builds_count - place - 1) * sizeof(rows[0]));
+	rows[place] =
+	    (struct fp_stopped_build){ .stacks = build->stacks, .stopped = build->stopped };
+	snprintf(rows[place].path, sizeof(rows[place].path), "%s",
+		 fp_profile_str(profile, profile->builds[build->build].path));
+}
+
+static void remember(struct fp_daemon *daemon, const struct fp_profile *profile)
+{
+	const struct fp_quality *cpu = &profile->quality[FP_PROFILE_CPU];
+
+	daemon->windows++;
+	daemon->last_window_realtime_ns = profile->end_realtime_ns;
+	for (int type = 0; type < FP_PROFILE_TYPES; type++)
+		daemon->last_samples[type] = profile->quality[type].counters[FP_QUALITY_SAMPLES];
+	daemon->stopped_builds_count = 0;
+	for (uint32_t i = 0; i < cpu->builds_count; i++)
+		if (cpu->builds[i].stopped && cpu->builds[i].build < profile->builds_count)
+			remember_build(daemon, profile, &cpu->builds[i]);
+}
+
+// What this process has dropped from the spool since the last call.
+static void count_drops(struct fp_daemon *daemon)
+{
+	struct fp_spool_stats *before = &daemon->spool_counted, now = { 0 };
+
+	fp_spool_stats(daemon->spool, &now);
+	for (size_t i = 0; i < FP_SPOOL_DROP_COUNT; i++) {
+		fp_metric_add(&daemon->metrics, FP_M_SPOOL_DROPPED_BATCHES_FIRST + i,
+			      now.dropped_batches[i] - before->dropped_batches[i]);
+		fp_metric_add(&daemon->metrics, FP_M_SPOOL_DROPPED_SAMPLES_FIRST + i,
+			      now.dropped_samples[i] - before->dropped_samples[i]);
+	}
+	*before = now;
+}
+
+static uint64_t sum_samples(const struct fp_profile *profile)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < profile->samples_count; i++)
+		sum += profile->samples[i].count;
+	return sum;
+}
+
+static void note_put(struct fp_daemon *daemon, const struct fp_profile *profile, int r)
+{
+	fp_metric_set(&daemon->metrics, FP_M_SPOOL_WRITABLE, r == 0);
+	if (r < 0) {
+		fp_error("a window of %llu samples could not be spooled in '%s' and is counted as "
+			 "dropped: %s",
+			 (unsigned long long)sum_samples(profile), daemon->config.spool_directory,
+			 strerror(-r));
+	} else {
+		fp_metric_add(&daemon->metrics, FP_M_BATCHES_SPOOLED, 1);
+		fp_metric_add(&daemon->metrics, FP_M_SAMPLES_SPOOLED, sum_samples(profile));
+		if (daemon->spool_failing)
+			fp_info("the spool takes windows again");
+	}
+	daemon->spool_failing = r < 0;
+}
+
+void fp_daemon_window_deliver(struct fp_daemon *daemon, struct fp_profile *profile)
+{
+	int r =
+	    fp_identity_stamp(&daemon->identity, fp_spool_next_sequence(daemon->spool), profile);
+
+	if (r == 0)
+		r = fp_spool_put(daemon->spool, profile);
+	note_put(daemon, profile, r);
+	remember(daemon, profile);
+	count_drops(daemon);
+	fp_metric_add(&daemon->metrics, FP_M_WINDOWS, 1);
+	fp_daemon_metrics_update(daemon);
+}
+
+void fp_daemon_window_close(struct fp_daemon *daemon)
+{
+	struct fp_profile *profile FP_AUTOPROFILE = NULL;
+	int r = fp_session_close_window(daemon->session, &profile);
+
+	if (r < 0)
+		fp_error("the window could not be completed, going on with the next: %s",
+			 strerror(-r));
+	else
+		fp_daemon_window_deliver(daemon, profile);
+}
+
+static int spool_module(const char *module, const uint8_t *id, size_t id_len, const char *text,
+			size_t size, void *context)
+{
+	struct fp_daemon *daemon = context;
+	char path[96];
+
+	snprintf(path, sizeof(path), "[%.80s]", module);
+	fp_spool_put_symbols(daemon->spool, id, id_len, path, text, size);
+	return 0; // one module's table is no reason to leave out the others
+}
+
+// The collector names kernel frames from these; each build is written once.
+void fp_daemon_spool_kernel_tables(struct fp_daemon *daemon)
+{
+	const struct fp_kernel_map *map = fp_session_kernel_map(daemon->session);
+	struct fp_buf text FP_AUTOBUF = { 0 };
+	const uint8_t *id;
+	size_t id_len;
+	int r;
+
+	if (!map || !fp_kernel_map_usable(map))
+		return;
+	id = fp_kernel_map_build_id(map, &id_len);
+	r = id && id_len ? fp_kernel_map_table(map, &text) : -ENOENT;
+	if (r == 0)
+		r = fp_spool_put_symbols(daemon->spool, id, id_len, "[kernel]",
+					 (const char *)text.data, text.len);
+	if (r == 0)
+		r = fp_kernel_map_module_tables(map, spool_module, daemon);
+	if (r < 0)
+		fp_warn("the kernel's symbol table could not be spooled, continuing without: %s",
+			strerror(-r));
+}
