@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# quickstart.sh BINARY_DIR: the README's first command as a new user runs it, with --seconds:
+# quickstart.sh: the README's first command as a new user runs it, with --seconds:
 # the page answers while it runs, the table shows the demo's paths with their shares, the
 # quality line is there, a second run is refused, and afterwards no process, BPF program, map
 # or directory is left. Before that: what it says when it cannot start.
 set -uo pipefail
 
-BINARY_DIR=$1
 SOURCE_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 readonly QUICKSTART=$SOURCE_DIR/deploy/quickstart.sh
 readonly SECONDS_TO_RUN=45
@@ -63,11 +62,13 @@ PYTHON
 refuses() { # refuses PATTERN COMMAND…: exit code 1 and the sentence
   local pattern=$1 output
   shift
+  local status
   output=$("$@" 2>&1 </dev/null)
-  [ $? -eq 1 ] && grep -q -- "$pattern" <<<"$output" || {
-    echo "$output" | tail -n 5
+  status=$?
+  if [ "$status" -ne 1 ] || ! grep -q -- "$pattern" <<<"$output"; then
+    tail -n 5 <<<"exit code $status: $output"
     return 1
-  }
+  fi
 }
 objects() { # BPF objects that carry our names
   bpftool prog show 2>/dev/null | grep -E 'name (cpu_|offcpu_)' | awk '{print "prog", $1}'
