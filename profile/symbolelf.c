@@ -153,7 +153,8 @@ int fp_symbol_load_vdso(const struct fp_symbolizer_options *options,
 			const struct fp_symbol_request *request, struct fp_symbol_table **ret_table)
 {
 	// The address is an integer by the interface of getauxval.
-	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR); // NOLINT(performance-no-int-to-ptr)
+	const ElfW(Ehdr) *header =
+	    (const void *)getauxval(AT_SYSINFO_EHDR); // NOLINT(performance-no-int-to-ptr)
 	FP_AUTOFREE void *image = NULL;
 	FP_AUTOELF struct fp_elf *elf = NULL;
 	size_t size;
