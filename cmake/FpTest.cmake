@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # fp_unit_test(<name> SOURCES a.c … [LIBS fp_x …] [LABELS label …] [ARGS …])
-#   One cmocka executable and one ctest of the same name. Exit code 77 is a skip.
+#   One cmocka executable and one ctest of the same name (in the sanitizer build with
+#   "_sanitized" behind it). Exit code 77 is a skip.
 #
 # fp_fuzz_target(<noun>_fuzz SOURCES a.c … [LIBS fp_x …])
 #   A source with LLVMFuzzerTestOneInput; its corpus is tests/fuzz/corpus/<noun>/. With
@@ -13,14 +14,19 @@ set(FP_TEST_ENVIRONMENT
   "UBSAN_OPTIONS=print_stacktrace=1"
   "FP_SOURCE_DIR=${CMAKE_SOURCE_DIR}"
   "FP_BINARY_DIR=${CMAKE_BINARY_DIR}")
+# run.sh runs the tests of several builds together; the suffix tells them apart.
 if(FP_FUZZ)
   set(FP_BUILD_KIND fuzz)
+  set(FP_TEST_SUFFIX "")
 elseif(FP_SANITIZE)
   set(FP_BUILD_KIND sanitize)
+  set(FP_TEST_SUFFIX "_sanitized")
 elseif(FP_COVERAGE)
   set(FP_BUILD_KIND coverage)
+  set(FP_TEST_SUFFIX "")
 else()
   set(FP_BUILD_KIND release)
+  set(FP_TEST_SUFFIX "")
 endif()
 
 function(fp_unit_test name)
@@ -31,8 +37,9 @@ function(fp_unit_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LIBS} PkgConfig::CMOCKA)
   target_compile_definitions(${name} PRIVATE FP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
-  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120
+  set(test ${name}${FP_TEST_SUFFIX})
+  add_test(NAME ${test} COMMAND ${name} ${arg_ARGS})
+  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120
     LABELS "unit;${arg_LABELS}" ENVIRONMENT "${FP_TEST_ENVIRONMENT}")
 endfunction()
 
@@ -48,8 +55,9 @@ function(fp_fuzz_target name)
     set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 900)
   else()
     add_executable(${name} ${arg_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
-    add_test(NAME ${name}_corpus COMMAND ${name} ${corpus})
-    set_tests_properties(${name}_corpus PROPERTIES LABELS unit TIMEOUT 120
+    set(test ${name}_corpus${FP_TEST_SUFFIX})
+    add_test(NAME ${test} COMMAND ${name} ${corpus})
+    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 120
       ENVIRONMENT "${FP_TEST_ENVIRONMENT}")
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LIBS})
