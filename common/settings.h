@@ -49,7 +49,9 @@ struct fp_settings_table {
 int fp_settings_defaults(const struct fp_settings_table *table, void *settings,
 			 struct fp_setting_origin *origins);
 // Reads `path` and then `<path without .conf>.conf.d/*.conf` in byte order. On error returns
-// -errno (-EINVAL for content) and puts one line into error: `path:line: section.key: cause`.
+// -errno (-EINVAL for content) and puts one line into error: `path:line: section.key: cause`;
+// *settings then holds part of the values and is only good for fp_settings_free. A line holds
+// at most 198 bytes (inih's limit); flags and the environment take longer values.
 int fp_settings_read_file(const struct fp_settings_table *table, void *settings,
 			  struct fp_setting_origin *origins, const char *path,
 			  struct fp_buf *error);

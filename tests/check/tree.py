@@ -3,8 +3,8 @@
 """tree.py <rule> <source root>: the conventions a compiler does not check.
 
 Rules: includes (who may include whom), sizes (lines of a source file), licences (the SPDX
-line), contents (nothing generated, nothing large, no debugging left). Prints one line per
-breach, `file:line: what`, and exits 1 when there was one.
+line), contents (nothing generated, nothing large, no debugging left), links (a page's links
+into the tree lead somewhere). Prints one line per breach, `file:line: what`, and exits 1 when there was one.
 """
 
 import os
@@ -147,11 +147,28 @@ def check_contents(root, names):
                 yield f"{name}:{number}: left in the code: {line.strip()[:80]}"
 
 
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+
+def check_links(root, names):
+    for name in names:
+        if not name.endswith(".md"):
+            continue
+        for number, line in enumerate(read_lines(root, name), 1):
+            for target in LINK.findall(line):
+                if "://" in target or target.startswith("mailto:"):
+                    continue
+                path = os.path.normpath(os.path.join(os.path.dirname(name), target))
+                if not os.path.exists(os.path.join(root, path)):
+                    yield f"{name}:{number}: the link to '{target}' leads nowhere"
+
+
 RULES = {
     "includes": check_includes,
     "sizes": check_sizes,
     "licences": check_licences,
     "contents": check_contents,
+    "links": check_links,
 }
 
 

@@ -26,6 +26,9 @@ CLEAN = {
     "tests/unit/bpf/walk_test.c": SPDX + '#include "bpf/walk.h"\n',
     "tests/unit/common/buf_test.c": SPDX + '#include "../cases.h"\n#include "common/buf.h"\n',
     "tests/unit/cases.h": SPDX,
+    "docs/a.md": "[b](b.md#part) [c](../README.md) [d](https://example.org/x) [e](#here)\n",
+    "docs/b.md": "",
+    "README.md": "![picture](docs/a.md)\n",
 }
 
 # rule, file, content, what the report says
@@ -50,6 +53,7 @@ BREACHES = [
     ("contents", "agent/x.c", SPDX + "// TO" + "DO: later\n", "agent/x.c:2: left in the code"),
     ("contents", "bpf/x.h", BPF_SPDX + "bpf_" + 'printk("x");\n', "bpf/x.h:2: left in the code"),
     ("contents", "bpf/vmlinux.h", BPF_SPDX, "a generated vmlinux.h"),
+    ("links", "docs/x.md", "\n[gone](gone.md)\n", "docs/x.md:2: the link to 'gone.md'"),
     ("contents", "tests/data/big", "x" * ((1 << 20) + 1), "1048577 bytes"),
 ]
 
@@ -69,7 +73,7 @@ def run(rule, files):
 
 class TreeTest(unittest.TestCase):
     def test_clean_tree_has_no_breach(self):
-        for rule in ("includes", "sizes", "licences", "contents"):
+        for rule in ("includes", "sizes", "licences", "contents", "links"):
             with self.subTest(rule):
                 self.assertEqual(run(rule, CLEAN)[0], 0, run(rule, CLEAN)[1])
 
