@@ -5,6 +5,7 @@
 include(GNUInstallDirs)
 
 set(FP_SBINDIR ${CMAKE_INSTALL_FULL_SBINDIR})
+set(FP_BINDIR ${CMAKE_INSTALL_FULL_BINDIR})
 foreach(unit fleetprof-agent.service fleetprof-collector.service)
   configure_file(${CMAKE_SOURCE_DIR}/systemd/${unit}.in ${CMAKE_BINARY_DIR}/systemd/${unit} @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/systemd/${unit} DESTINATION lib/systemd/system)

@@ -14,6 +14,8 @@ readonly RUN_PREFIX=/var/lib/fleetprof-quickstart # /run and /tmp may be mounted
 readonly HZ=99              # per CPU; a fleet runs at 19
 readonly WINDOW_S=10        # of one batch; short, so that first data is there soon
 readonly FIRST_DATA_S=60    # wait for the first batch at most this long
+readonly FUNCTIONS=12       # rows of the table
+readonly PATHS=10           # lines of each list of paths
 readonly STOP_S=20          # wait for a program to stop at most this long
 readonly COLLECTOR_USER=daemon # any account without rights that every Debian has
 readonly AGENT_USER=nobody
@@ -230,21 +232,44 @@ start_all() {
   demo_pid=$started_pid
 }
 
-# query TYPE FORMAT: what the collector has of the last minutes.
+# query TYPE FORMAT ROWS: what the collector has of the last minutes.
 query() {
   curl -fsS --max-time 30 --get "http://127.0.0.1:$port/api/v1/query" \
-    --data-urlencode "type=$1" --data-urlencode "format=$2" --data-urlencode "from=now-15m"
+    --data-urlencode "type=$1" --data-urlencode "format=$2" --data-urlencode "rows=$3" \
+    --data-urlencode "root=executable" --data-urlencode "from=now-15m"
 }
 
 # An answer that shows a function of the demo: then every stage has worked.
-first_data() { query cpu table 2>/dev/null | grep -q parse_query; }
+first_data() { query cpu folded 1 2>/dev/null | grep -q parse_query; }
 
+# The stacks with most of the whole, each on a line, as far as it fits.
 show_paths() {
-  local type
-  for type in cpu off_cpu; do
-    say ""
-    query "$type" table || fail "the collector gave no table for '$type'"
-  done
+  say "$1"
+  query "$2" folded 1 | sort_by_value | head -n "$PATHS"
+}
+
+sort_by_value() {
+  awk '{
+    value = $NF
+    sub(/ [0-9]+$/, "")
+    print value "\t" $0
+    total += value
+  }
+  END { print total "\t" }' | sort -rn | awk -F '\t' '
+    NR == 1 { total = $1; next }
+    {
+      path = length($2) <= 92 ? $2 : substr($2, 1, 30) " … " substr($2, length($2) - 58)
+      printf "  %5.1f %%  %s\n", 100 * $1 / total, path
+    }'
+}
+
+show_profile() {
+  say ""
+  query cpu table "$FUNCTIONS" || fail "the collector gave no table"
+  say ""
+  show_paths "Hottest paths on CPU, outermost first:" cpu
+  say ""
+  show_paths "Where threads wait, by time off CPU:" off_cpu
 }
 
 wait_for_data() {
@@ -330,7 +355,7 @@ main() {
   start_all
   started_s=$SECONDS
   wait_for_data
-  show_paths
+  show_profile
   announce
   keep_running
 }

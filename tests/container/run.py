@@ -93,8 +93,8 @@ class Image:
                         "fleetprof"], check=True)
         subprocess.run(["chroot", self.root, "useradd", "--system", "--uid", str(UID), "--gid",
                         str(UID), "--no-create-home", "fleetprof"], check=True)
-        for program in ("agent/fleetprof-agent", "collector/fleetprof-collector"):
-            shutil.copy(build / program, self.root / "usr" / "sbin")
+        shutil.copy(build / "agent" / "fleetprof-agent", self.root / "usr" / "sbin")
+        shutil.copy(build / "collector" / "fleetprof-collector", self.root / "usr" / "bin")
         for path in ("var/lib/fleetprof", "run/fleetprof", "var/lib/fleetprof-collector",
                      "etc/fleetprof", "host"):
             (self.root / path).mkdir(parents=True, exist_ok=True)
@@ -206,7 +206,7 @@ def configure(folder, port, metrics_port):
 def profiled(port, executable):
     query = urllib.parse.urlencode({
         "type": "cpu", "format": "folded", "from": "now-1h",
-        "query": '{executable="%s"}' % executable})
+        "selector": '{executable="%s"}' % executable})
     return get(f"http://127.0.0.1:{port}/api/v1/query?{query}").strip() != ""
 
 

@@ -147,9 +147,11 @@ listen = 127.0.0.1:{self.metrics_port}
         return {name: float(value) for name, value in
                 re.findall(r"^(fleetprof_\S+) (\S+)$", text, re.M)}
 
-    def query_total(self, kind):
+    def query_samples(self, kind):
+        """Samples of a type in everything the collector has."""
         query = urllib.parse.urlencode({"type": kind, "format": "json", "from": "now-6h"})
-        return json.loads(get(f"http://127.0.0.1:{self.port}/api/v1/query?{query}"))
+        answer = json.loads(get(f"http://127.0.0.1:{self.port}/api/v1/query?{query}"))
+        return answer["stats"]["samples"]
 
     def stop(self, process):
         process.send_signal(signal.SIGTERM)
@@ -251,15 +253,10 @@ def check_windows(check, witnessed, said):
 
 
 def check_totals(check, fleet, rows):
-    cpu = sum(row[2] for row in rows)
-    answer = fleet.query_total("cpu")
-    check(total_of(answer) == cpu,
-          f"a query over everything counts {total_of(answer)} CPU samples, the batches {cpu}")
-
-
-def total_of(answer):
-    """The root's total in the collector's JSON."""
-    return answer["total"]
+    for column, kind in ((2, "cpu"), (3, "off_cpu")):
+        counted, told = sum(row[column] for row in rows), fleet.query_samples(kind)
+        check(told == counted, f"a query of {kind} over everything finds {told} samples, "
+                               f"the batches hold {counted}")
 
 
 def check_counters(check, metrics):

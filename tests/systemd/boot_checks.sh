@@ -43,7 +43,7 @@ caps_are() { [ "$((16#$(status_of "$1" "$2")))" -eq "$((16#$3))" ]; }
 no_new_privs() { [ "$(status_of "$1" NoNewPrivs)" = 1 ]; }
 sandboxed() { [ "$(status_of "$1" Seccomp)" = 2 ]; }
 metric() { curl -fsS --max-time 5 http://127.0.0.1:7172/metrics | grep -qE "^$1"; }
-batch_arrived() { metric 'fleetprof_ship_[a-z_]*ok[a-z_]* [1-9]' || metric "$SHIPPED [1-9]"; }
+batch_arrived() { metric 'fleetprof_agent_ship_batches_total\{result="stored"\} [1-9]'; }
 has_kernel_frames() {
   curl -fsS --max-time 10 'http://127.0.0.1:7171/api/v1/query?type=cpu&format=folded&from=now-10m' |
     grep -q '_\[k\]'
@@ -51,12 +51,10 @@ has_kernel_frames() {
 nobody_left() { ! pgrep -u "$1" >/dev/null; }
 stops() { systemctl stop "fleetprof-$1" && [ "$(property "$1" Result)" = success ]; }
 reloads() {
-  systemctl reload fleetprof-agent && within metric 'fleetprof_agent_config_last_reload_success[a-z]* 1'
+  systemctl reload fleetprof-agent && within metric 'fleetprof_agent_config_last_reload_successful 1'
 }
 answers_root() { agentctl status >/dev/null; }
 hidden_from() { ! setpriv --reuid nobody --regid nogroup --clear-groups ls "$1" >/dev/null 2>&1; }
-
-readonly SHIPPED='fleetprof_agent_ship_batches_total{result="ok"}'
 
 check "the agent becomes ready" within is_active agent
 check "the collector becomes ready" within is_active collector
