@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the agent's process to the ship role: everything that the role must not have is given
+// up here, in an order in which each step is still allowed, before a byte of the network is
+// read. What cannot be given up ends the child.
+#include "ship.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define EXIT_SETUP 1
+
+struct account {
+	bool change; // we are root and a user is configured
+	uid_t uid;
+	gid_t gid;
+};
+
+static int find_account(const char *user, struct account *ret)
+{
+	struct passwd *entry;
+
+	*ret = (struct account){ 0 };
+	if (geteuid() != 0 || !user || !user[0])
+		return 0;
+	errno = 0;
+	entry = getpwnam(user);
+	if (!entry) {
+		fp_warn("user '%s' does not exist, the ship role stays the agent's user", user);
+		return 0;
+	}
+	*ret = (struct account){ .change = true, .uid = entry->pw_uid, .gid = entry->pw_gid };
+	return 0;
+}
+
+static int drop_bounding_set(void)
+{
+	// Needs CAP_SETPCAP. Without it nothing is lost: no_new_privs keeps an exec from
+	// gaining anything, and the role's seccomp filter forbids the exec.
+	for (cap_value_t cap = 0; cap < cap_max_bits(); cap++)
+		if (cap_get_bound(cap) == 1 && cap_drop_bound(cap) < 0 && errno != EPERM)
+			return -errno;
+	return 0;
+}
+
+static void free_caps(cap_t *caps)
+{
+	if (*caps)
+		cap_free(*caps);
+}
+
+static int clear_capabilities(void)
+{
+	FP_CLEANUP(free_caps) cap_t none = cap_init();
+
+	if (!none)
+		return -ENOMEM;
+	if (cap_reset_ambient() < 0 && errno != EINVAL) // EINVAL: kernel without ambient set
+		return -errno;
+	return cap_set_proc(none) < 0 ? -errno : 0;
+}
+
+static int become(const struct account *account)
+{
+	int error = drop_bounding_set();
+
+	if (error)
+		return error;
+	if (account->change &&
+	    (setgroups(0, NULL) < 0 || setresgid(account->gid, account->gid, account->gid) < 0 ||
+	     setresuid(account->uid, account->uid, account->uid) < 0))
+		return -errno;
+	error = clear_capabilities();
+	if (error)
+		return error;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) < 0 ? -errno : 0;
+}
+
+static void release_filter(scmp_filter_ctx *filter)
+{
+	if (*filter)
+		seccomp_release(*filter);
+}
+
+// What a process that only talks HTTP and reads one directory never needs. The list names
+// what would be worth having for an intruder; all else is left to the missing capabilities.
+static int forbid_system_calls(void)
+{
+	static const int calls[] = {
+		SCMP_SYS(execve),
+		SCMP_SYS(execveat),
+		SCMP_SYS(ptrace),
+		SCMP_SYS(process_vm_readv),
+		SCMP_SYS(process_vm_writev),
+		SCMP_SYS(pidfd_getfd),
+		SCMP_SYS(bpf),
+		SCMP_SYS(perf_event_open),
+		SCMP_SYS(userfaultfd),
+		SCMP_SYS(io_uring_setup),
+		SCMP_SYS(mount),
+		SCMP_SYS(umount2),
+		SCMP_SYS(pivot_root),
+		SCMP_SYS(chroot),
+		SCMP_SYS(setns),
+		SCMP_SYS(unshare),
+		SCMP_SYS(init_module),
+		SCMP_SYS(finit_module),
+		SCMP_SYS(kexec_load),
+		SCMP_SYS(kexec_file_load),
+		SCMP_SYS(add_key),
+		SCMP_SYS(request_key),
+		SCMP_SYS(keyctl),
+		SCMP_SYS(open_by_handle_at),
+	};
+	FP_CLEANUP(release_filter) scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	int error = filter ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !error && i < FP_ARRAY_SIZE(calls); i++)
+		error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), calls[i], 0);
+	return error ? error : seccomp_load(filter);
+}
+
+static int reset_signals(void)
+{
+	sigset_t none;
+
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL); // KILL, STOP and the C library's refuse: as they should
+	sigemptyset(&none);
+	return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+// After the last change of credentials, which clears the setting; and the parent may have
+// died before it was made.
+static int tie_to_parent(pid_t parent)
+{
+	if (prctl(PR_SET_PDEATHSIG, (long)SIGTERM, 0L, 0L, 0L) < 0)
+		return -errno;
+	return getppid() == parent ? 0 : -ESRCH;
+}
+
+// In the child. Sampler descriptors (perf events, BPF maps, sockets) must not stay with the
+// process that talks to the network; the metrics page is memory and stays mapped.
+static int settle(const struct account *account, pid_t parent)
+{
+	const struct rlimit no_core = { 0, 0 };
+	int error = reset_signals();
+
+	if (!error && close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
+		error = -errno;
+	if (!error)
+		error = become(account);
+	if (!error)
+		error = tie_to_parent(parent);
+	if (error)
+		return error;
+	setrlimit(RLIMIT_CORE, &no_core); // a core would hold the token
+	prctl(PR_SET_NAME, "fleetprof-ship", 0L, 0L, 0L);
+	error = forbid_system_calls();
+	if (error)
+		fp_warn("cannot load the ship role's seccomp filter (%s), continuing without",
+			strerror(-error));
+	return 0;
+}
+
+int fp_ship_start(const struct fp_ship_config *config, struct fp_metrics *metrics)
+{
+	struct account account;
+	pid_t parent = getpid(), pid;
+	int error = find_account(config->user, &account);
+
+	if (!error && account.change)
+		error = fp_spool_share(config->spool_directory, account.gid);
+	if (error)
+		return error;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0)
+		return pid;
+	error = settle(&account, parent);
+	if (error) {
+		fp_error("cannot give up the ship role's privileges (%s)", strerror(-error));
+		_exit(EXIT_SETUP);
+	}
+	_exit(fp_ship_main(config, metrics));
+}
