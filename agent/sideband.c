@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sideband.h"
 
-#include "common/file.h"
+#include "cpus.h"
 #include "procfs.h"
 #include "sideband_record.h"
 
@@ -17,7 +17,6 @@
 #define RING_BYTES_DEFAULT (128u * 1024)
 // Less than this holds no maximal record together with anything else.
 #define RING_BYTES_MIN (16u * 1024)
-#define CPUS_MAX       8192
 
 struct ring {
 	int fd;
@@ -136,41 +135,10 @@ static int ring_add(struct fp_sideband *sideband, uint32_t cpu)
 	return 0;
 }
 
-// "0-3,5" → bits. Unknown text ends the list.
-static int cpus_online(uint8_t bits[CPUS_MAX / 8])
-{
-	FP_AUTOBUF struct fp_buf text = { 0 };
-	const char *at;
-	int r = fp_file_read("/sys/devices/system/cpu/online", 64 * 1024, &text);
-
-	if (r < 0)
-		return r;
-	memset(bits, 0, CPUS_MAX / 8);
-	for (at = (const char *)text.data; *at >= '0' && *at <= '9';) {
-		char *end;
-		unsigned long first = strtoul(at, &end, 10);
-		unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
-
-		for (; first <= last && first < CPUS_MAX; first++)
-			bits[first / 8] |= (uint8_t)(1u << (first % 8));
-		at = *end == ',' ? end + 1 : end;
-	}
-	return 0;
-}
-
-static bool bit_take(uint8_t *bits, uint32_t cpu)
-{
-	uint8_t mask = (uint8_t)(1u << (cpu % 8));
-	bool set = bits[cpu / 8] & mask;
-
-	bits[cpu / 8] &= (uint8_t)~mask;
-	return set;
-}
-
 int fp_sideband_sync_cpus(struct fp_sideband *sideband)
 {
-	uint8_t bits[CPUS_MAX / 8];
-	int cpus = 0, r = cpus_online(bits);
+	struct fp_cpus cpus;
+	int r = fp_cpus_read(&cpus);
 
 	if (r < 0)
 		return r;
@@ -179,21 +147,20 @@ int fp_sideband_sync_cpus(struct fp_sideband *sideband)
 
 		// A ring whose CPU left and came back in between is dead as well, but cannot be
 		// told from a live one here; the kernel detached its event when the CPU left.
-		if (!ring->gone && !bit_take(bits, ring->cpu))
-			ring->gone = true;
-		cpus += !ring->gone;
+		ring->gone = ring->gone || !cpus.online[ring->cpu];
+		if (!ring->gone)
+			cpus.online[ring->cpu] = 0;
 	}
-	for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
-		if (!bit_take(bits, cpu))
+	for (uint32_t cpu = 0; cpu <= cpus.highest; cpu++) {
+		if (!cpus.online[cpu])
 			continue;
 		r = ring_add(sideband, cpu);
 		if (r == -ENODEV) // went offline meanwhile
-			continue;
-		if (r < 0)
+			cpus.count--;
+		else if (r < 0)
 			return r;
-		cpus++;
 	}
-	return cpus;
+	return (int)cpus.count;
 }
 
 int fp_sideband_open(uint32_t ring_bytes, struct fp_sideband **ret)
