@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "kernelmap.h"
+#include "proto/slice.h"
 
 #include <errno.h>
 #include <string.h>
@@ -55,41 +56,17 @@ static void remember(struct fp_daemon *daemon, const struct fp_profile *profile)
 			remember_build(daemon, profile, &cpu->builds[i]);
 }
 
-// What this process has dropped from the spool since the last call.
-static void count_drops(struct fp_daemon *daemon)
-{
-	struct fp_spool_stats *before = &daemon->spool_counted, now = { 0 };
-
-	fp_spool_stats(daemon->spool, &now);
-	for (size_t i = 0; i < FP_SPOOL_DROP_COUNT; i++) {
-		fp_metric_add(&daemon->metrics, FP_M_SPOOL_DROPPED_BATCHES_FIRST + i,
-			      now.dropped_batches[i] - before->dropped_batches[i]);
-		fp_metric_add(&daemon->metrics, FP_M_SPOOL_DROPPED_SAMPLES_FIRST + i,
-			      now.dropped_samples[i] - before->dropped_samples[i]);
-	}
-	*before = now;
-}
-
-static uint64_t sum_samples(const struct fp_profile *profile)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < profile->samples_count; i++)
-		sum += profile->samples[i].count;
-	return sum;
-}
-
 static void note_put(struct fp_daemon *daemon, const struct fp_profile *profile, int r)
 {
 	fp_metric_set(&daemon->metrics, FP_M_SPOOL_WRITABLE, r == 0);
 	if (r < 0) {
 		fp_error("a window of %llu samples could not be spooled in '%s' and is counted as "
 			 "dropped: %s",
-			 (unsigned long long)sum_samples(profile), daemon->config.spool_directory,
-			 strerror(-r));
+			 (unsigned long long)fp_profile_count(profile),
+			 daemon->config.spool_directory, strerror(-r));
 	} else {
 		fp_metric_add(&daemon->metrics, FP_M_BATCHES_SPOOLED, 1);
-		fp_metric_add(&daemon->metrics, FP_M_SAMPLES_SPOOLED, sum_samples(profile));
+		fp_metric_add(&daemon->metrics, FP_M_SAMPLES_SPOOLED, fp_profile_count(profile));
 		if (daemon->spool_failing)
 			fp_info("the spool takes windows again");
 	}
@@ -105,7 +82,7 @@ void fp_daemon_window_deliver(struct fp_daemon *daemon, struct fp_profile *profi
 		r = fp_spool_put(daemon->spool, profile);
 	note_put(daemon, profile, r);
 	remember(daemon, profile);
-	count_drops(daemon);
+	fp_agent_metrics_spool(&daemon->metrics, daemon->spool, &daemon->spool_counted);
 	fp_metric_add(&daemon->metrics, FP_M_WINDOWS, 1);
 	fp_daemon_metrics_update(daemon);
 }

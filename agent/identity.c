@@ -105,7 +105,8 @@ int fp_identity_read(const struct fp_identity_source *source, struct fp_identity
 		return r;
 	if (read_id(source->machine_id_file, identity.host_id) < 0) {
 		identity.host_id_made = true;
-		r = read_kept_host_id(source->state_directory, identity.host_id);
+		if (source->state_directory)
+			r = read_kept_host_id(source->state_directory, identity.host_id);
 		if (r < 0)
 			return r;
 	}

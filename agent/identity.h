@@ -20,7 +20,7 @@ struct fp_identity {
 
 struct fp_identity_source {
 	const char *machine_id_file;
-	const char *state_directory; // where a made id is kept, as `host-id`
+	const char *state_directory; // where a made id is kept, as `host-id`; NULL: all zero
 	const char *hostname;	     // "" or NULL: the kernel's
 };
 

@@ -301,21 +301,22 @@ static void judge_cgroup(struct judge *judge)
 static const struct check {
 	const char *name;
 	void (*judge)(struct judge *judge);
+	bool of_caller;
 } checks[] = {
-	{ "user_namespace", judge_user_namespace },
-	{ "privileges", judge_privileges },
-	{ "kernel", judge_kernel },
-	{ "btf", judge_btf },
-	{ "lockdown", judge_lockdown },
-	{ "bpf", judge_bpf },
-	{ "ring_buffer", judge_ring_buffer },
-	{ "perf_events", judge_perf },
-	{ "sample_rate", judge_rate },
-	{ "stack_depth", judge_depth },
-	{ "kernel_symbols", judge_symbols },
-	{ "off_cpu", judge_off_cpu },
-	{ "pid_namespace", judge_pids },
-	{ "cgroup", judge_cgroup },
+	{ "user_namespace", judge_user_namespace, true },
+	{ "privileges", judge_privileges, true },
+	{ "kernel", judge_kernel, false },
+	{ "btf", judge_btf, false },
+	{ "lockdown", judge_lockdown, false },
+	{ "bpf", judge_bpf, true },
+	{ "ring_buffer", judge_ring_buffer, true },
+	{ "perf_events", judge_perf, true },
+	{ "sample_rate", judge_rate, false },
+	{ "stack_depth", judge_depth, false },
+	{ "kernel_symbols", judge_symbols, true },
+	{ "off_cpu", judge_off_cpu, false },
+	{ "pid_namespace", judge_pids, false },
+	{ "cgroup", judge_cgroup, false },
 };
 _Static_assert(FP_ARRAY_SIZE(checks) <= FP_PREFLIGHT_ROWS_MAX, "room for every check");
 
@@ -326,7 +327,8 @@ size_t fp_preflight_judge(const struct fp_preflight_facts *facts,
 	for (size_t i = 0; i < FP_ARRAY_SIZE(checks); i++) {
 		struct judge judge = { .facts = facts, .options = options, .row = &ret_rows[i] };
 
-		ret_rows[i] = (struct fp_preflight_row){ .name = checks[i].name };
+		ret_rows[i] = (struct fp_preflight_row){ .name = checks[i].name,
+							 .of_caller = checks[i].of_caller };
 		checks[i].judge(&judge);
 	}
 	return FP_ARRAY_SIZE(checks);

@@ -51,6 +51,7 @@ const char *fp_preflight_status_name(enum fp_preflight_status status); // "PASS"
 struct fp_preflight_row {
 	const char *name; // stable, for --json: "btf"
 	enum fp_preflight_status status;
+	bool of_caller; // the answer is about whoever asked, not about the host
 	char finding[240];
 	char fix[240]; // "" when there is nothing to do
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command.h"
 
+#include "agent/control.h"
 #include "common/clock.h"
 
 #include <ctype.h>
@@ -213,16 +214,48 @@ static int print_help(void)
 	for (size_t i = 0; i < FP_ARRAY_SIZE(commands); i++)
 		printf("  %-10s %s\n", commands[i]->name, commands[i]->help);
 	printf(
-	    "\n  --help     print this; `agentctl COMMAND --help` for one command\n"
+	    "\n  --socket PATH  the agent's control socket, before COMMAND or among its options\n"
+	    "  --help     print this; `agentctl COMMAND --help` for one command\n"
 	    "  --version  print the version\n\n"
 	    "Exit codes: 0 ok, 1 failed, 2 usage, 3 no agent runs, 4 not permitted, 5 kernel or\n"
 	    "privileges do not allow it, 6 timeout.\nManual: agentctl(1)\n");
 	return FP_EXIT_OK;
 }
 
+static const char *socket_path; // NULL: none was named
+
+const char *fp_default_socket(void)
+{
+	return fp_socket_or(FP_CONTROL_DEFAULT_SOCKET);
+}
+
+const char *fp_socket_or(const char *configured)
+{
+	return socket_path ? socket_path : configured;
+}
+
+// Takes `--socket PATH` or `--socket=PATH` off the front. Returns how many words it was.
+static int take_socket(int argc, char **argv)
+{
+	if (argc > 2 && strcmp(argv[1], "--socket") == 0) {
+		socket_path = argv[2];
+		return 2;
+	}
+	if (argc > 1 && strncmp(argv[1], "--socket=", 9) == 0) {
+		socket_path = argv[1] + 9;
+		return 1;
+	}
+	return 0;
+}
+
 int fp_agentctl_main(int argc, char **argv)
 {
-	const char *verb = argc > 1 ? argv[1] : NULL;
+	int taken = take_socket(argc, argv);
+	const char *verb;
+
+	argc -= taken;
+	argv += taken;
+	verb = argc > 1 ? argv[1] : NULL;
 
 	if (!verb)
 		return fp_command_fail(FP_EXIT_USAGE, "no command, see agentctl --help");

@@ -54,4 +54,7 @@ void fp_command_say(const char *format, ...) FP_PRINTF(1, 2);
 int fp_number_parse(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 // `10s`, `500ms`, `1min`, or a plain number of seconds. -EINVAL.
 int fp_duration_parse(const char *text, uint64_t *ret_ns);
+// The socket that `agentctl --socket PATH COMMAND` names, else the default.
+const char *fp_default_socket(void);
+const char *fp_socket_or(const char *configured); // the one named, else `configured`
 int fp_agentctl_main(int argc, char **argv);

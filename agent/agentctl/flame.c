@@ -76,10 +76,10 @@ static int read_tree(const char *file, bool quiet, struct fp_tree *tree)
 		return fp_command_fail(FP_EXIT_FAILED, "cannot take in '%s': %s", shown,
 				       strerror(-r));
 	if (result.bad_lines && !quiet)
-		fp_command_say("agentctl: skipped %llu lines of '%s' that are no folded stacks "
-			       "(`frame;frame value`), the first is line %llu",
+		fp_command_say("agentctl: skipped %llu bad lines of '%s'; the first, line %llu: %s",
 			       (unsigned long long)result.bad_lines, shown,
-			       (unsigned long long)result.first_bad);
+			       (unsigned long long)result.first_bad,
+			       result.first_bad_reason ? result.first_bad_reason : "not a stack");
 	if (result.lines == 0)
 		return fp_command_fail(FP_EXIT_FAILED,
 				       "'%s' holds no folded stack, nothing to draw", shown);

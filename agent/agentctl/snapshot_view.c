@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A snapshot's profile → what was asked for. Samples and nanoseconds never share a picture:
+// with both, files are two, and on standard output only a table (sections) or folded stacks
+// (every line says which it is) can hold both.
+#include "snapshot.h"
+
+#include "output.h"
+#include "agent/kernelmap_note.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "profile/fold.h"
+#include "profile/render.h"
+#include "profile/summary.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define KERNEL_NOTES_MAX 65536
+#define KERNEL_ID_LEN	 20
+
+static const struct kind {
+	enum fp_profile_type type;
+	const char *title;
+	const char *word; // in file names and line prefixes
+	enum fp_unit unit;
+} kinds[] = {
+	{ FP_PROFILE_CPU, "CPU", "cpu", FP_UNIT_SAMPLES },
+	{ FP_PROFILE_OFF_CPU, "Off-CPU", "off_cpu", FP_UNIT_NANOSECONDS },
+};
+
+struct view {
+	const struct fp_snapshot_options *options;
+	const struct fp_snapshot_result *result;
+	struct fp_symbolizer *symbolizer;
+};
+
+static bool is_format(const struct fp_snapshot_options *options, const char *name)
+{
+	return strcmp(options->format, name) == 0;
+}
+
+static bool is_both(const struct fp_snapshot_options *options)
+{
+	return options->cpu && options->off_cpu;
+}
+
+bool fp_snapshot_view_check(const struct fp_snapshot_options *options)
+{
+	if (!fp_renderer_find(options->format)) {
+		fp_command_fail(FP_EXIT_USAGE,
+				"unknown format '%s', there are folded, svg, pprof, table and json",
+				options->format);
+		return false;
+	}
+	if (is_both(options) && !options->output && !is_format(options, "table") &&
+	    !is_format(options, "folded")) {
+		fp_command_fail(
+		    FP_EXIT_USAGE,
+		    "--both in the format '%s' makes two files: name them with -o FILE, or "
+		    "take --cpu or --off-cpu",
+		    options->format);
+		return false;
+	}
+	return true;
+}
+
+static bool read_kernel_id(uint8_t id[KERNEL_ID_LEN])
+{
+	struct fp_buf notes FP_AUTOBUF = { 0 };
+	size_t length = 0;
+
+	return fp_file_read("/sys/kernel/notes", KERNEL_NOTES_MAX, &notes) == 0 &&
+	       fp_note_build_id(notes.data, notes.len, id, KERNEL_ID_LEN, &length) == 0 &&
+	       length == KERNEL_ID_LEN;
+}
+
+// Files are looked up in the root directory of the process: in a container they are not ours.
+static int open_symbolizer(int root_fd, struct fp_symbolizer **ret)
+{
+	uint8_t kernel_id[KERNEL_ID_LEN];
+	char prefix[40] = "", debug[64];
+	const char *debug_dirs[] = { "/usr/lib/debug", NULL, NULL };
+	struct fp_symbolizer_options options = {
+		.debug_dirs = debug_dirs,
+		.use_local_files = true,
+		.allow_paths_without_id = true,
+	};
+
+	if (root_fd >= 0) {
+		snprintf(prefix, sizeof(prefix), "/proc/self/fd/%d", root_fd);
+		snprintf(debug, sizeof(debug), "%s/usr/lib/debug", prefix);
+		options.root_prefix = prefix;
+		debug_dirs[1] = debug;
+	}
+	if (read_kernel_id(kernel_id)) {
+		options.kallsyms_path = "/proc/kallsyms";
+		options.kernel_build_id = kernel_id;
+	}
+	return fp_symbolizer_new(&options, ret);
+}
+
+static int render_tree(const struct view *view, const struct fp_fold_options *fold,
+		       const struct fp_render_options *render, struct fp_buf *bytes)
+{
+	struct fp_tree *tree FP_AUTOTREE = NULL;
+	int r = fp_tree_new(&tree);
+
+	if (r == 0)
+		r = fp_fold_profile(view->result->profile, fold, view->symbolizer, tree);
+	if (r == 0)
+		r = fp_tree_finish(tree);
+	return r == 0 ? fp_renderer_find(view->options->format)->render(tree, render, bytes) : r;
+}
+
+static int describe(const struct view *view, const struct kind *kind, struct fp_buf *subtitle,
+		    struct fp_buf *quality)
+{
+	const struct fp_profile *profile = view->result->profile;
+	char comm[16];
+
+	memcpy(comm, view->result->comm, sizeof(comm)); // raw bytes; renderers make them safe
+	fp_buf_printf(subtitle, "%s (pid %u) on %s, %.1f s", comm, view->result->pid,
+		      fp_profile_str(profile, profile->hostname),
+		      (double)view->result->elapsed_ns / 1e9);
+	if (kind->type == FP_PROFILE_CPU)
+		fp_buf_printf(subtitle, " at %u Hz", view->options->hz);
+	fp_summary_line(profile, kind->type, quality);
+	fp_buf_byte(quality, '\0'); // also when there is none
+	return subtitle->error ? subtitle->error : quality->error;
+}
+
+static int render_kind(const struct view *view, const struct kind *kind, struct fp_buf *bytes)
+{
+	const struct fp_profile *profile = view->result->profile;
+	struct fp_buf subtitle FP_AUTOBUF = { 0 }, quality FP_AUTOBUF = { 0 };
+	const struct fp_fold_options fold = {
+		.type = kind->type,
+		.root_label = "thread",
+		.raw = view->options->raw,
+		.kernel_frames = true,
+	};
+	struct fp_render_options render = {
+		.title = kind->title,
+		.unit = kind->unit,
+		.period_ns = kind->type == FP_PROFILE_CPU ? profile->period_ns : 0,
+		.duration_ns = profile->end_boottime_ns - profile->start_boottime_ns,
+		.time_realtime_ns = profile->start_realtime_ns,
+	};
+	int r = describe(view, kind, &subtitle, &quality);
+
+	if (r < 0)
+		return r;
+	render.subtitle = (const char *)subtitle.data;
+	render.quality = quality.len > 1 ? (const char *)quality.data : NULL;
+	if (!view->options->output && fp_output_is_terminal(&render.columns))
+		render.color = true;
+	if (is_format(view->options, "pprof"))
+		return fp_fold_pprof(profile, &fold, view->symbolizer, bytes);
+	return render_tree(view, &fold, &render, bytes);
+}
+
+static bool is_wanted(const struct fp_snapshot_options *options, const struct kind *kind)
+{
+	return kind->type == FP_PROFILE_CPU ? options->cpu : options->off_cpu;
+}
+
+static int fail_write(const char *path, int error)
+{
+	return fp_command_fail(FP_EXIT_FAILED, "cannot write '%s': %s", path ? path : "-",
+			       strerror(-error));
+}
+
+static int write_files(const struct view *view)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(kinds); i++) {
+		char *path FP_AUTOFREE = fp_output_insert(view->options->output, kinds[i].word);
+		struct fp_buf bytes FP_AUTOBUF = { 0 };
+		int r = path ? render_kind(view, &kinds[i], &bytes) : -ENOMEM;
+
+		if (r == 0)
+			r = fp_output_write(path, bytes.data, bytes.len);
+		if (r < 0)
+			return fail_write(path, r);
+		if (!view->options->quiet)
+			fp_command_say("agentctl: wrote '%s'", path);
+	}
+	return FP_EXIT_OK;
+}
+
+// Every line of the text with `word;` in front.
+static int add_prefixed(const struct fp_buf *text, const char *word, struct fp_buf *bytes)
+{
+	const char *line = (const char *)text->data, *end = line + text->len;
+
+	while (line < end) {
+		const char *newline = memchr(line, '\n', (size_t)(end - line));
+		size_t size = newline ? (size_t)(newline - line) + 1 : (size_t)(end - line);
+
+		fp_buf_printf(bytes, "%s;", word);
+		fp_buf_append(bytes, line, size);
+		line += size;
+	}
+	return bytes->error;
+}
+
+static int write_one(const struct view *view)
+{
+	bool prefix = is_both(view->options) && is_format(view->options, "folded");
+	struct fp_buf bytes FP_AUTOBUF = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < FP_ARRAY_SIZE(kinds); i++) {
+		struct fp_buf part FP_AUTOBUF = { 0 };
+
+		if (!is_wanted(view->options, &kinds[i]))
+			continue;
+		r = render_kind(view, &kinds[i], &part);
+		if (r == 0 && bytes.len && !prefix)
+			r = fp_buf_byte(&bytes, '\n');
+		if (r == 0)
+			r = prefix ? add_prefixed(&part, kinds[i].word, &bytes)
+				   : fp_buf_append(&bytes, part.data, part.len);
+	}
+	if (r == 0)
+		r = fp_output_write(view->options->output, bytes.data, bytes.len);
+	if (r < 0)
+		return fail_write(view->options->output, r);
+	if (prefix && !view->options->quiet)
+		fp_command_say("agentctl: lines begin with 'cpu;' (samples) or 'off_cpu;' "
+			       "(nanoseconds); part them before you draw them");
+	return FP_EXIT_OK;
+}
+
+static uint64_t count_samples(const struct fp_profile *profile, enum fp_profile_type type)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < profile->samples_count; i++)
+		if (profile->samples[i].type == type)
+			count += profile->samples[i].count;
+	return count;
+}
+
+static void summarize(const struct view *view)
+{
+	const struct fp_profile *profile = view->result->profile;
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(kinds); i++) {
+		struct fp_buf text FP_AUTOBUF = { 0 };
+
+		if (!is_wanted(view->options, &kinds[i]))
+			continue;
+		if (fp_summary_text(profile, kinds[i].type, &text) == 0 && text.len)
+			fprintf(stderr, "%s: %.*s", kinds[i].title, (int)text.len,
+				(const char *)text.data);
+		if (count_samples(profile, kinds[i].type))
+			continue;
+		fp_command_say(
+		    kinds[i].type == FP_PROFILE_CPU
+			? "agentctl: it did not use the CPU in that time; --off-cpu shows "
+			  "where it waits"
+			: "agentctl: it did not return from a wait in that time");
+	}
+}
+
+int fp_snapshot_view(const struct fp_snapshot_options *options,
+		     const struct fp_snapshot_result *result, int root_fd)
+{
+	struct fp_symbolizer *symbolizer FP_CLEANUP(fp_symbolizer_freep) = NULL;
+	struct view view = { .options = options, .result = result };
+	int r = options->raw ? 0 : open_symbolizer(root_fd, &symbolizer);
+	int code;
+
+	if (r < 0)
+		return fp_command_fail(FP_EXIT_FAILED, "cannot look up symbols: %s", strerror(-r));
+	view.symbolizer = symbolizer;
+	code = is_both(options) && options->output && !is_format(options, "table")
+		   ? write_files(&view)
+		   : write_one(&view);
+	if (!options->quiet && code == FP_EXIT_OK)
+		summarize(&view);
+	return code;
+}
