@@ -14,8 +14,7 @@ int fp_busy_time_parse_process(const char *stat, uint64_t *ret_ticks)
 	unsigned long long user, system;
 
 	// after the name: state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt
-	if (!rest || sscanf(rest + 1,
-			    " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
+	if (!rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
 			    &user, &system) != 2)
 		return -EBADMSG;
 	*ret_ticks = user + system;

@@ -12,9 +12,9 @@
 
 struct fp_cpus {
 	uint8_t online[FP_CPUS_MAX]; // 1: online
-	uint32_t count;              // online CPUs
-	uint32_t highest;            // highest online number
+	uint32_t count;		     // online CPUs
+	uint32_t highest;	     // highest online number
 };
 
-int fp_cpus_read(struct fp_cpus *ret_cpus);               // 0 or -errno
+int fp_cpus_read(struct fp_cpus *ret_cpus);		  // 0 or -errno
 int fp_cpus_parse(const char *list, struct fp_cpus *ret); // "0-3,8"; -EINVAL when malformed

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "epochmaps.h"
 
+#include "outcomes.h"
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -70,15 +72,6 @@ int fp_count_map_drain(int map_fd, enum fp_source source, struct fp_batch_space 
 	return error;
 }
 
-static void add_totals(struct fp_totals *sum, const struct fp_totals *row)
-{
-	const uint64_t *from = (const uint64_t *)row;
-	uint64_t *to = (uint64_t *)sum;
-
-	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
-		to[i] += from[i];
-}
-
 int fp_totals_take(int map_fd, uint32_t row, struct fp_totals *ret)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -93,7 +86,7 @@ int fp_totals_take(int map_fd, uint32_t row, struct fp_totals *ret)
 	if (bpf_map_lookup_elem(map_fd, &row, rows))
 		return -errno;
 	for (int cpu = 0; cpu < cpus; cpu++)
-		add_totals(&sum, &rows[cpu]);
+		fp_totals_add(&sum, &rows[cpu]);
 	for (int cpu = 0; cpu < cpus; cpu++)
 		rows[cpu] = (struct fp_totals){};
 	if (bpf_map_update_elem(map_fd, &row, rows, BPF_ANY))

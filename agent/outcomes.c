@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "outcomes.h"
 
-#define OUTCOME_ROW(id, class, label, text)                                                        \
-	[FP_OUTCOME_##id] = { FP_CLASS_##class, label, text },
+#define OUTCOME_ROW(id, class, label, text) [FP_OUTCOME_##id] = { FP_CLASS_##class, label, text },
 const struct fp_outcome_row fp_outcome_rows[FP_OUTCOME_COUNT] = { FP_OUTCOMES(OUTCOME_ROW) };
 
 const char *const fp_outcome_class_names[] = { "kept", "filtered", "dropped" };
@@ -27,6 +26,16 @@ fp_u64 fp_totals_class(const struct fp_totals *totals, enum fp_outcome_class cla
 _Bool fp_totals_balanced(const struct fp_totals *totals)
 {
 	return totals->runs == fp_totals_class(totals, FP_CLASS_KEPT) +
-				       fp_totals_class(totals, FP_CLASS_FILTERED) +
-				       fp_totals_class(totals, FP_CLASS_DROPPED);
+				   fp_totals_class(totals, FP_CLASS_FILTERED) +
+				   fp_totals_class(totals, FP_CLASS_DROPPED);
+}
+
+void fp_totals_add(struct fp_totals *sum, const struct fp_totals *more)
+{
+	sum->runs += more->runs;
+	sum->value += more->value;
+	sum->announced += more->announced;
+	sum->announce_failed += more->announce_failed;
+	for (int outcome = 0; outcome < FP_OUTCOME_COUNT; outcome++)
+		sum->outcomes[outcome] += more->outcomes[outcome];
 }

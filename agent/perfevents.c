@@ -37,7 +37,7 @@ static int open_event(uint32_t cpu, uint32_t hz, int program_fd)
 					.freq = 1,
 					.disabled = 1 };
 	int fd FP_AUTOCLOSE =
-		(int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	    (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_BPF, program_fd) ||
 	    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))

@@ -57,8 +57,8 @@ static int put(struct fp_hashmap *map, record_pointer record)
 
 int fp_records_add(struct fp_records *records, const struct fp_stack_record *record)
 {
-	size_t size = sizeof(*record) +
-		      ((size_t)record->kernel_len + record->user_len) * sizeof(fp_u64);
+	size_t size =
+	    sizeof(*record) + ((size_t)record->kernel_len + record->user_len) * sizeof(fp_u64);
 	record_pointer copy = malloc(size);
 
 	if (!copy)

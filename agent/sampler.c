@@ -18,11 +18,11 @@
 // Sizes per online CPU where the configuration gives none. At 99 Hz and 5 s a CPU meets at
 // most 495 stacks; switches can bring many more, all of them short-lived processes' at worst.
 #define ENTRIES_PER_CPU 2048u
-#define ENTRIES_MIN     16384u
-#define ENTRIES_MAX     262144u
-#define RING_PER_CPU    65536u
-#define RING_MIN        262144u
-#define RING_MAX        (16u << 20)
+#define ENTRIES_MIN	16384u
+#define ENTRIES_MAX	262144u
+#define RING_PER_CPU	65536u
+#define RING_MIN	262144u
+#define RING_MAX	(16u << 20)
 
 struct fp_sampler {
 	struct fleetprof_bpf *skeleton;
@@ -58,7 +58,8 @@ static void size_maps(struct fp_sampler *sampler)
 {
 	struct fleetprof_bpf *skeleton = sampler->skeleton;
 	struct bpf_map *counts[] = { skeleton->maps.cpu_counts_0, skeleton->maps.cpu_counts_1,
-				     skeleton->maps.offcpu_counts_0, skeleton->maps.offcpu_counts_1 };
+				     skeleton->maps.offcpu_counts_0,
+				     skeleton->maps.offcpu_counts_1 };
 	const struct fp_sampler_config *config = &sampler->config;
 	uint32_t cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	uint32_t entries = config->count_entries, ring = config->ring_bytes;
@@ -86,7 +87,7 @@ static uint32_t tracepoint_arguments(const struct btf *btf, const char *name)
 	if (id < 0)
 		return 0;
 	type = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type); // pointer
-	type = btf__type_by_id(btf, type->type);                              // prototype
+	type = btf__type_by_id(btf, type->type);			       // prototype
 	return btf_vlen(type) - 1; // the first is the probe's private pointer
 }
 
@@ -106,7 +107,7 @@ static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 	skeleton->rodata->fp_kernel_threads = config->kernel_threads_off_cpu;
 	skeleton->rodata->fp_way_out = sampler->hook == FP_HOOK_WAY_OUT;
 	skeleton->rodata->fp_has_prev_state =
-		tracepoint_arguments(btf, "btf_trace_sched_switch") >= 4;
+	    tracepoint_arguments(btf, "btf_trace_sched_switch") >= 4;
 	bpf_program__set_autoload(skeleton->progs.cpu_tick, config->cpu_hz > 0);
 	bpf_program__set_autoload(skeleton->progs.offcpu_switch, config->off_cpu);
 	bpf_program__set_autoload(skeleton->progs.offcpu_return,
@@ -120,8 +121,8 @@ static int hand_out_record(void *context, void *data, size_t size)
 	const struct fp_stack_record *record = data;
 
 	if (size < sizeof(*record) ||
-	    size != sizeof(*record) +
-			    ((size_t)record->kernel_len + record->user_len) * sizeof(fp_u64))
+	    size !=
+		sizeof(*record) + ((size_t)record->kernel_len + record->user_len) * sizeof(fp_u64))
 		return -EBADMSG; // our own program wrote it: a bug, not bad input
 	return sampler->record_fn(record, sampler->record_context);
 }
@@ -152,11 +153,11 @@ static int attach(struct fp_sampler *sampler)
 
 	sampler->epoch_start_ns = fp_monotonic_ns();
 	if (sampler->config.off_cpu && sampler->hook == FP_HOOK_SCHED_EXIT)
-		error = attach_program(skeleton->progs.offcpu_return,
-				       &skeleton->links.offcpu_return);
+		error =
+		    attach_program(skeleton->progs.offcpu_return, &skeleton->links.offcpu_return);
 	if (!error && sampler->config.off_cpu)
-		error = attach_program(skeleton->progs.offcpu_switch,
-				       &skeleton->links.offcpu_switch);
+		error =
+		    attach_program(skeleton->progs.offcpu_switch, &skeleton->links.offcpu_switch);
 	if (!error && sampler->config.cpu_hz)
 		error = fp_perf_events_open(bpf_program__fd(skeleton->progs.cpu_tick),
 					    sampler->config.cpu_hz, &sampler->perf_events,
@@ -284,8 +285,8 @@ static int take_totals(struct fp_sampler *sampler, uint32_t set, struct fp_epoch
 	if (!error)
 		error = fp_totals_take(offcpu_fd, set * 2, &epoch->totals[FP_PROGRAM_SWITCH_OUT]);
 	if (!error)
-		error = fp_totals_take(offcpu_fd, set * 2 + 1,
-				       &epoch->totals[FP_PROGRAM_SWITCH_IN]);
+		error =
+		    fp_totals_take(offcpu_fd, set * 2 + 1, &epoch->totals[FP_PROGRAM_SWITCH_IN]);
 	return error;
 }
 
@@ -371,8 +372,8 @@ uint64_t fp_sampler_map_bytes(const struct fp_sampler *sampler)
 	return bytes;
 }
 
-int fp_sampler_run_time(const struct fp_sampler *sampler, enum fp_program program,
-			uint64_t *ret_ns, uint64_t *ret_runs)
+int fp_sampler_run_time(const struct fp_sampler *sampler, enum fp_program program, uint64_t *ret_ns,
+			uint64_t *ret_runs)
 {
 	const struct fleetprof_bpf *skeleton = sampler->skeleton;
 	const struct bpf_program *programs[] = { skeleton->progs.cpu_tick,

@@ -99,8 +99,8 @@ int fp_session_open(const struct fp_session_config *config, struct fp_session **
 						  .static_labels = config->static_labels };
 	fp_records_init(&session->records,
 			config->sampler.off_cpu &&
-				!strcmp(fp_sampler_hook(session->sampler, FP_SOURCE_OFFCPU),
-					fp_offcpu_hook_name(FP_HOOK_WAY_OUT)));
+			    !strcmp(fp_sampler_hook(session->sampler, FP_SOURCE_OFFCPU),
+				    fp_offcpu_hook_name(FP_HOOK_WAY_OUT)));
 	*ret = fp_take_ptr(session);
 	return 0;
 }
@@ -140,8 +140,8 @@ static int take_event(const struct fp_event *event, void *context)
 	return fp_process_table_event(session->processes, event);
 }
 
-static int take_count(enum fp_source source, const struct fp_key *key,
-		      const struct fp_count *count, void *context)
+static int take_count(enum fp_source source, const struct fp_key *key, const struct fp_count *count,
+		      void *context)
 {
 	struct fp_session *session = context;
 
@@ -155,7 +155,7 @@ static int take_count(enum fp_source source, const struct fp_key *key,
 		session->drained_capacity = capacity;
 	}
 	session->drained[session->drained_count++] =
-		(struct drained){ .source = source, .key = *key, .count = *count };
+	    (struct drained){ .source = source, .key = *key, .count = *count };
 	return 0;
 }
 
@@ -216,13 +216,8 @@ static void keep_books(struct fp_session *session, const struct fp_epoch *epoch)
 	struct fp_session_stats *stats = &session->stats;
 
 	fp_window_epoch(&session->window, epoch);
-	for (int program = 0; program < FP_PROGRAM_COUNT; program++) {
-		const uint64_t *from = (const uint64_t *)&epoch->totals[program];
-		uint64_t *to = (uint64_t *)&stats->totals[program];
-
-		for (size_t i = 0; i < sizeof(struct fp_totals) / sizeof(*to); i++)
-			to[i] += from[i];
-	}
+	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
+		fp_totals_add(&stats->totals[program], &epoch->totals[program]);
 	for (int source = 0; source < FP_SOURCE_COUNT; source++) {
 		stats->samples[source] += epoch->drained_count[source];
 		stats->value[source] += epoch->drained_value[source];
@@ -242,7 +237,7 @@ static int fold_drained(struct fp_session *session)
 	for (size_t i = 0; i < session->drained_count && !error; i++) {
 		const struct drained *entry = &session->drained[i];
 		const struct fp_stack_record *record =
-			fp_records_find(&session->records, set, &entry->key);
+		    fp_records_find(&session->records, set, &entry->key);
 
 		session->stats.stacks_lost[entry->source] += record ? 0 : entry->count.count;
 		error = fp_window_count(&session->window, &session->resolver, entry->source,
@@ -259,8 +254,8 @@ int fp_session_drain(struct fp_session *session)
 	int error;
 
 	session->drained_count = 0;
-	error = fp_sampler_drain(session->sampler, take_record, take_count, session,
-				 &session->epoch);
+	error =
+	    fp_sampler_drain(session->sampler, take_record, take_count, session, &session->epoch);
 	if (error)
 		return error;
 	keep_books(session, &session->epoch);

@@ -19,11 +19,12 @@ int fp_window_open(struct fp_window *window, uint32_t tgid)
 
 	if (error)
 		return error;
-	*window = (struct fp_window){ .profile = profile,
-				      .resolved = FP_HASHMAP_INIT(struct fp_key, struct fp_resolved),
-				      .start_boottime_ns = fp_boottime_ns(),
-				      .start_realtime_ns = fp_realtime_ns(),
-				      .tgid = tgid };
+	*window =
+	    (struct fp_window){ .profile = profile,
+				.resolved = FP_HASHMAP_INIT(struct fp_key, struct fp_resolved),
+				.start_boottime_ns = fp_boottime_ns(),
+				.start_realtime_ns = fp_realtime_ns(),
+				.tgid = tgid };
 	if (fp_busy_time(tgid, &window->busy_start_ns))
 		window->busy_start_ns = UINT64_MAX; // unknown: no expectation is stated
 	return 0;
@@ -113,7 +114,8 @@ int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum
 	enum fp_profile_type type = profile_type(source);
 	struct fp_sample sample = { .type = type,
 				    .count = count->count,
-				    .value = source == FP_SOURCE_CPU ? count->count : count->value };
+				    .value =
+					source == FP_SOURCE_CPU ? count->count : count->value };
 	struct fp_resolved *resolved;
 	int error;
 
@@ -134,20 +136,10 @@ int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum
 	return error ? error : fp_profile_sample(window->profile, &sample);
 }
 
-static void add_totals(struct fp_totals *sum, const struct fp_totals *more)
-{
-	sum->runs += more->runs;
-	sum->value += more->value;
-	sum->announced += more->announced;
-	sum->announce_failed += more->announce_failed;
-	for (int outcome = 0; outcome < FP_OUTCOME_COUNT; outcome++)
-		sum->outcomes[outcome] += more->outcomes[outcome];
-}
-
 void fp_window_epoch(struct fp_window *window, const struct fp_epoch *epoch)
 {
 	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
-		add_totals(&window->totals[program], &epoch->totals[program]);
+		fp_totals_add(&window->totals[program], &epoch->totals[program]);
 	for (int source = 0; source < FP_SOURCE_COUNT; source++) {
 		if (epoch->entries[source] > window->entries_peak)
 			window->entries_peak = epoch->entries[source];
@@ -171,8 +163,8 @@ static int name_outcomes(struct fp_window *window, enum fp_profile_type type,
 			continue;
 		snprintf(name, sizeof(name), "%s.%s.%s", fp_program_names[program],
 			 fp_outcome_class_names[row->class], row->label);
-		error = fp_quality_set_named(window->profile, type, name,
-					     totals->outcomes[outcome]);
+		error =
+		    fp_quality_set_named(window->profile, type, name, totals->outcomes[outcome]);
 	}
 	return error;
 }
@@ -210,9 +202,8 @@ static void expect_samples(struct fp_window *window, const struct fp_window_fact
 	    fp_busy_time(window->tgid, &busy_ns) || busy_ns < window->busy_start_ns)
 		return;
 	window->profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_EXPECTED_SAMPLES] =
-		(uint64_t)((double)(busy_ns - window->busy_start_ns) / FP_NS_PER_S *
-				   facts->hz_actual +
-			   0.5);
+	    (uint64_t)((double)(busy_ns - window->busy_start_ns) / FP_NS_PER_S * facts->hz_actual +
+		       0.5);
 }
 
 int fp_window_close(struct fp_window *window, const struct fp_window_facts *facts,

@@ -19,7 +19,7 @@ struct fp_window {
 	uint32_t entries_peak, epochs;
 	uint64_t start_boottime_ns, start_realtime_ns;
 	uint64_t busy_start_ns; // CPU time of what is sampled when the window opened
-	uint32_t tgid;          // the one process, or 0
+	uint32_t tgid;		// the one process, or 0
 };
 
 int fp_window_open(struct fp_window *window, uint32_t tgid);

@@ -74,7 +74,7 @@ static void end_load(pid_t pid)
 {
 	int status;
 
-	kill(pid, SIGTERM);
+	kill(-pid, SIGTERM); // the whole group
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
@@ -95,13 +95,8 @@ static void check_epoch(const struct fp_epoch *epoch, const struct books *books)
 
 static void add_epoch(struct sums *sums, const struct fp_epoch *epoch, const struct books *books)
 {
-	for (int program = 0; program < FP_PROGRAM_COUNT; program++) {
-		const uint64_t *from = (const uint64_t *)&epoch->totals[program];
-		uint64_t *to = (uint64_t *)&sums->totals[program];
-
-		for (size_t i = 0; i < sizeof(struct fp_totals) / 8; i++)
-			to[i] += from[i];
-	}
+	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
+		fp_totals_add(&sums->totals[program], &epoch->totals[program]);
 	for (int source = 0; source < FP_SOURCE_COUNT; source++)
 		sums->drained[source] += epoch->drained_count[source];
 	sums->value += epoch->drained_value[FP_SOURCE_OFFCPU];
