@@ -16,6 +16,7 @@ static int render_folded(const struct fp_tree *tree, const struct fp_render_opti
 const struct fp_renderer fp_renderers[] = {
 	{ "folded", "text/plain; charset=utf-8", "folded", render_folded,
 	  "one line per stack, for other tools" },
+	{ "svg", "image/svg+xml", "svg", fp_render_svg, "flame graph in one file, for a browser" },
 	{ "table", "text/plain; charset=utf-8", "txt", fp_render_table,
 	  "hottest functions, for a terminal" },
 	{ "pprof", "application/vnd.google.protobuf+gzip", "pb.gz", fp_render_pprof,
