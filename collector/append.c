@@ -153,9 +153,8 @@ int fp_store_append(struct fp_store *store, const struct fp_profile *profile, co
 		    size_t size, uint64_t received_ns, enum fp_store_verdict *ret_verdict)
 {
 	FP_AUTOFACTS struct fp_facts facts = { 0 };
-	int r = size <= UINT32_MAX
-		    ? fp_facts_derive(profile, bytes, size, received_ns, &facts)
-		    : -E2BIG;
+	int r = size <= UINT32_MAX ? fp_facts_derive(profile, bytes, size, received_ns, &facts)
+				   : -E2BIG;
 
 	if (r < 0)
 		return r;

@@ -30,18 +30,18 @@
 	  "Samples in stored batches; off_cpu counts intervals.")                                  \
 	X(LAST_BATCH, "last_batch_timestamp_seconds", GAUGE, PLAIN, NULL,                          \
 	  "When the last batch was stored.")                                                       \
-	X(REQUESTS_REFUSED_METHOD, "requests_refused_total", COUNTER, PLAIN,                       \
-	  "reason=\"method\"", "Requests refused before anything was done.")                       \
+	X(REQUESTS_REFUSED_METHOD, "requests_refused_total", COUNTER, PLAIN, "reason=\"method\"",  \
+	  "Requests refused before anything was done.")                                            \
 	X(REQUESTS_REFUSED_PATH, "requests_refused_total", COUNTER, PLAIN, "reason=\"path\"",      \
 	  "Requests refused before anything was done.")                                            \
 	X(REQUESTS_REFUSED_SIZE, "requests_refused_total", COUNTER, PLAIN, "reason=\"size\"",      \
 	  "Requests refused before anything was done.")                                            \
 	X(REQUESTS_REFUSED_TOKEN, "requests_refused_total", COUNTER, PLAIN, "reason=\"token\"",    \
 	  "Requests refused before anything was done.")                                            \
-	X(REQUESTS_REFUSED_ORIGIN, "requests_refused_total", COUNTER, PLAIN,                       \
-	  "reason=\"origin\"", "Requests refused before anything was done.")                       \
-	X(REQUESTS_REFUSED_MEMORY, "requests_refused_total", COUNTER, PLAIN,                       \
-	  "reason=\"memory\"", "Requests refused before anything was done.")                       \
+	X(REQUESTS_REFUSED_ORIGIN, "requests_refused_total", COUNTER, PLAIN, "reason=\"origin\"",  \
+	  "Requests refused before anything was done.")                                            \
+	X(REQUESTS_REFUSED_MEMORY, "requests_refused_total", COUNTER, PLAIN, "reason=\"memory\"",  \
+	  "Requests refused before anything was done.")                                            \
 	X(REQUESTS_REFUSED_SLOW, "requests_refused_total", COUNTER, PLAIN, "reason=\"slow\"",      \
 	  "Requests refused before anything was done.")                                            \
 	X(STORE_BYTES, "store_bytes", GAUGE, PLAIN, NULL, "Bytes of stored batches.")              \
@@ -95,6 +95,8 @@
 	  "Symbol tables received.")
 
 #define FP_COLLECTOR_METRIC_ENUM(id, name, type, unit, labels, help) FP_METRIC_##id,
-enum fp_collector_metric { FP_COLLECTOR_METRICS(FP_COLLECTOR_METRIC_ENUM) FP_COLLECTOR_METRIC_COUNT };
+enum fp_collector_metric {
+	FP_COLLECTOR_METRICS(FP_COLLECTOR_METRIC_ENUM) FP_COLLECTOR_METRIC_COUNT
+};
 
 extern const struct fp_metric fp_collector_metrics[FP_COLLECTOR_METRIC_COUNT];

@@ -92,7 +92,8 @@ static const struct fp_setting rows[] = {
 	  .default_text = "128MiB",
 	  .min = MIB,
 	  .max = 64 * GIB,
-	  .help = "Memory for request bodies being received; beyond it a request is answered 503." },
+	  .help =
+	      "Memory for request bodies being received; beyond it a request is answered 503." },
 	{ .section = "ingest",
 	  .key = "token_file",
 	  .type = FP_SETTING_STRING,

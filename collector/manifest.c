@@ -170,8 +170,7 @@ static int add_series(struct fp_manifest *manifest, const struct fp_facts *facts
 	return 0;
 }
 
-static int add_batch(struct fp_manifest *manifest, const struct fp_facts *facts,
-		     sqlite3_int64 host)
+static int add_batch(struct fp_manifest *manifest, const struct fp_facts *facts, sqlite3_int64 host)
 {
 	sqlite3_stmt *stmt = manifest->statements[FP_STMT_BATCH_ADD];
 
@@ -195,7 +194,7 @@ static int add_batch(struct fp_manifest *manifest, const struct fp_facts *facts,
 int fp_manifest_add(struct fp_manifest *manifest, const struct fp_facts *facts)
 {
 	uint8_t content[FP_HASH_LEN];
-	sqlite3_int64 host;
+	sqlite3_int64 host = 0;
 	int r = add_segment(manifest, facts);
 
 	if (r < 0)

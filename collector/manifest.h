@@ -90,7 +90,7 @@ int fp_manifest_list(struct fp_manifest *manifest, enum fp_profile_type type, ui
 
 struct fp_host {
 	const char *name;
-	const uint8_t *host_id; // 16 bytes
+	const uint8_t *host_id;	    // 16 bytes
 	uint64_t first_ns, last_ns; // of windows: earliest start, latest end
 	uint64_t batches;
 };

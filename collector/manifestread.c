@@ -88,8 +88,7 @@ int fp_manifest_hosts(struct fp_manifest *manifest, fp_host_fn fn, void *context
 	return finish(manifest, stmt, step, r);
 }
 
-static int each_text(struct fp_manifest *manifest, sqlite3_stmt *stmt, fp_text_fn fn,
-		     void *context)
+static int each_text(struct fp_manifest *manifest, sqlite3_stmt *stmt, fp_text_fn fn, void *context)
 {
 	int step, r = 0;
 

@@ -128,9 +128,9 @@ static size_t gather_labels(const struct fp_profile *batch, const struct fp_labe
 {
 	size_t count = 0;
 
-	labels[count++] = (struct fp_selector_label){ FP_HOST_LABEL,
-						      fp_profile_str(batch, batch->hostname),
-						      batch->strings.sizes[batch->hostname] };
+	labels[count++] =
+	    (struct fp_selector_label){ FP_HOST_LABEL, fp_profile_str(batch, batch->hostname),
+					batch->strings.sizes[batch->hostname] };
 	for (uint32_t i = 0; i < set->count && count < room; i++) {
 		const struct fp_label *label = &batch->label_pool[set->first + i];
 
@@ -154,8 +154,8 @@ static int reduce_labels(struct fp_merge *merge, const struct fp_selector_label 
 			continue;
 		r = fp_profile_cstring(merge->profile, keep, &kept.name);
 		if (r == 0)
-			r = fp_profile_string(merge->profile, labels[i].value,
-					      labels[i].value_size, &kept.value);
+			r = fp_profile_string(merge->profile, labels[i].value, labels[i].value_size,
+					      &kept.value);
 		if (r < 0)
 			return r;
 		return fp_profile_labels(merge->profile, &kept, 1, ret_labels);
@@ -211,9 +211,8 @@ static int add_sample(struct fp_merge *merge, const struct fp_profile *batch,
 	sum.value = scaled_value(merge, batch, sample);
 	merge->facts.rows++;
 	merge->facts.samples += sample->count;
-	merge->facts.nanoseconds += sample->type == FP_PROFILE_CPU
-					? sample->value * batch->period_ns
-					: sample->value;
+	merge->facts.nanoseconds +=
+	    sample->type == FP_PROFILE_CPU ? sample->value * batch->period_ns : sample->value;
 	return fp_profile_sample(merge->profile, &sum);
 }
 

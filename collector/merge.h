@@ -15,17 +15,17 @@
 #include "selector.h"
 
 struct fp_merge_facts {
-	uint64_t batches;	  // that gave samples
+	uint64_t batches; // that gave samples
 	uint64_t batches_read;
-	uint64_t rows_read;	  // sample rows looked at
-	uint64_t rows;		  // sample rows taken
-	uint64_t samples;	  // their counts, summed
-	uint64_t nanoseconds;	  // CPU time or time off CPU, summed, exact also for mixed periods
+	uint64_t rows_read;   // sample rows looked at
+	uint64_t rows;	      // sample rows taken
+	uint64_t samples;     // their counts, summed
+	uint64_t nanoseconds; // CPU time or time off CPU, summed, exact also for mixed periods
 	uint64_t hosts;
 	uint64_t first_start_ns, last_end_ns; // CLOCK_REALTIME, of the windows that gave samples
-	uint64_t window_ns;	  // their lengths, summed over hosts
-	uint64_t gone;		  // batches that retention took while the query ran
-	uint64_t damaged;	  // batches that could not be read back
+	uint64_t window_ns;		      // their lengths, summed over hosts
+	uint64_t gone;			      // batches that retention took while the query ran
+	uint64_t damaged;		      // batches that could not be read back
 	bool mixed_periods;
 };
 
@@ -40,9 +40,9 @@ struct fp_merge {
 	struct fp_merge_options options;
 	struct fp_profile *profile;
 	struct fp_merge_facts facts;
-	struct fp_hashmap stacks;     // stack id → index in profile
-	struct fp_hashmap hosts;      // host id → nothing
-	uint64_t rate_sums[2];	      // hz_requested, hz_actual: summed over batches
+	struct fp_hashmap stacks; // stack id → index in profile
+	struct fp_hashmap hosts;  // host id → nothing
+	uint64_t rate_sums[2];	  // hz_requested, hz_actual: summed over batches
 	uint64_t rate_batches;
 };
 

@@ -50,8 +50,8 @@ static int refuse_pattern(int error_number, size_t offset, struct fp_buf *error)
 static int compile(struct fp_regex *regex, const char *pattern, size_t size, struct fp_buf *error)
 {
 	FP_CLEANUP(compile_context_freep) pcre2_compile_context *context = NULL;
-	const uint32_t options = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL |
-				 PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C;
+	const uint32_t options = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL | PCRE2_UTF |
+				 PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C;
 	int error_number = 0;
 	PCRE2_SIZE offset = 0;
 
@@ -60,8 +60,8 @@ static int compile(struct fp_regex *regex, const char *pattern, size_t size, str
 		return -ENOMEM;
 	pcre2_set_max_pattern_length(context, PATTERN_MAX_BYTES);
 	pcre2_set_parens_nest_limit(context, NESTING_MAX);
-	regex->code = pcre2_compile((PCRE2_SPTR)pattern, size, options, &error_number, &offset,
-				    context);
+	regex->code =
+	    pcre2_compile((PCRE2_SPTR)pattern, size, options, &error_number, &offset, context);
 	if (!regex->code)
 		return refuse_pattern(error_number, offset, error);
 	return 0;

@@ -159,8 +159,8 @@ static int parse_matcher(struct parser *parser, struct fp_matcher *matcher)
 		return -ENOMEM;
 	if (matcher->op != FP_MATCH_REGEX && matcher->op != FP_MATCH_NOT_REGEX)
 		return 0;
-	return fp_regex_new(matcher->value, matcher->value_size, (struct fp_regex **)&matcher->regex,
-			    parser->error);
+	return fp_regex_new(matcher->value, matcher->value_size,
+			    (struct fp_regex **)&matcher->regex, parser->error);
 }
 
 static int add_matcher(struct parser *parser, struct fp_selector *selector)

@@ -51,13 +51,12 @@ static const char *const statements[FP_STMT_COUNT] = {
 	[FP_STMT_SERIES_ADD] = "INSERT INTO series(hash, labels, last_s) VALUES(?1, ?2, ?3)",
 	[FP_STMT_SERIES_SEEN] = "UPDATE series SET last_s = max(last_s, ?2) WHERE hash = ?1",
 	[FP_STMT_LABEL_ADD] = "INSERT OR IGNORE INTO label VALUES(?1, ?2, ?3)",
-	[FP_STMT_LIST] =
-	    "SELECT b.segment, b.offset, b.size, b.start_ns, b.end_ns, b.period_ns,"
-	    " CASE ?1 WHEN 1 THEN b.cpu_rows ELSE b.off_cpu_rows END AS type_rows,"
-	    " CASE ?1 WHEN 1 THEN b.cpu_samples ELSE b.off_cpu_samples END, h.name"
-	    " FROM batch b JOIN host h ON h.id = b.host"
-	    " WHERE b.segment IS NOT NULL AND b.start_ns >= ?2 AND b.start_ns < ?3"
-	    " ORDER BY b.segment, b.offset",
+	[FP_STMT_LIST] = "SELECT b.segment, b.offset, b.size, b.start_ns, b.end_ns, b.period_ns,"
+			 " CASE ?1 WHEN 1 THEN b.cpu_rows ELSE b.off_cpu_rows END AS type_rows,"
+			 " CASE ?1 WHEN 1 THEN b.cpu_samples ELSE b.off_cpu_samples END, h.name"
+			 " FROM batch b JOIN host h ON h.id = b.host"
+			 " WHERE b.segment IS NOT NULL AND b.start_ns >= ?2 AND b.start_ns < ?3"
+			 " ORDER BY b.segment, b.offset",
 	[FP_STMT_DROP_BATCHES] = "UPDATE batch SET segment = NULL, offset = NULL, size = NULL"
 				 " WHERE segment = ?1",
 	[FP_STMT_DROP_SEGMENT] = "DELETE FROM segment WHERE number = ?1",
@@ -71,7 +70,8 @@ static const char *const statements[FP_STMT_COUNT] = {
 	    "DELETE FROM host WHERE NOT EXISTS (SELECT 1 FROM batch WHERE batch.host = host.id)",
 	[FP_STMT_HOSTS] =
 	    "SELECT h.name, h.host_id, h.first_ns, h.last_ns, (SELECT count(*) FROM batch b"
-	    " WHERE b.host = h.id AND b.segment IS NOT NULL) FROM host h ORDER BY h.name, h.host_id",
+	    " WHERE b.host = h.id AND b.segment IS NOT NULL) FROM host h ORDER BY h.name, "
+	    "h.host_id",
 	[FP_STMT_NAMES] = "SELECT DISTINCT name FROM label ORDER BY name LIMIT ?1",
 	[FP_STMT_VALUES] = "SELECT DISTINCT value FROM label WHERE name = ?1 AND value >= ?2"
 			   " AND substr(value, 1, length(?2)) = ?2 ORDER BY value LIMIT ?3",
@@ -173,8 +173,8 @@ static int prepare(struct fp_manifest *manifest)
 
 int fp_manifest_open(struct fp_manifest *manifest, const char *path, uint32_t max_series)
 {
-	const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-			  SQLITE_OPEN_NOFOLLOW;
+	const int flags =
+	    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
 	int r;
 
 	*manifest = (struct fp_manifest){ .max_series = max_series };

@@ -25,11 +25,11 @@ struct fp_store_options {
 	uint32_t max_series;
 };
 
-struct fp_store_recovery { // what opening found
-	uint64_t derived;      // batches in the log that the manifest lacked
-	uint64_t repeated;     // records whose id had been counted before
-	uint64_t refused;      // records that no longer decode
-	uint64_t torn_bytes;   // cut from the end of the log
+struct fp_store_recovery {	// what opening found
+	uint64_t derived;	// batches in the log that the manifest lacked
+	uint64_t repeated;	// records whose id had been counted before
+	uint64_t refused;	// records that no longer decode
+	uint64_t torn_bytes;	// cut from the end of the log
 	uint64_t damaged_bytes; // unreadable inside older segments; left in place
 };
 

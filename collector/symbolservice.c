@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbolservice.h"
 
-#include "symboltable.h"
+#include "symbolupload.h"
 
 #include "common/clock.h"
 #include "common/file.h"
@@ -142,25 +142,24 @@ static struct known *find_known(struct fp_symbol_service *service, const struct 
 
 bool fp_symbol_service_has(struct fp_symbol_service *service, const uint8_t *id, size_t id_len)
 {
-	return fp_symbol_table_exists(service->dirfd, id, id_len);
+	return fp_symbol_upload_exists(service->dirfd, id, id_len);
 }
 
 int fp_symbol_service_put(struct fp_symbol_service *service, const struct fp_build *build,
-			  const char *path, const void *bytes, size_t size,
-			  const char **ret_reason)
+			  const char *path, const void *bytes, size_t size, const char **ret_reason)
 {
 	FP_AUTOBUF struct fp_buf text = { 0 };
-	int r = fp_symbol_table_decompress(bytes, size, service->max_table_bytes, &text,
-					   ret_reason);
+	int r =
+	    fp_symbol_upload_decompress(bytes, size, service->max_table_bytes, &text, ret_reason);
 
 	if (r == 0)
-		r = fp_symbol_table_check(&text, ret_reason);
+		r = fp_symbol_upload_check(&text, ret_reason);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&service->lock);
-	r = fp_symbol_table_exists(service->dirfd, build->id, build->id_len);
+	r = fp_symbol_upload_exists(service->dirfd, build->id, build->id_len);
 	if (!r) {
-		r = fp_symbol_table_write(service->dirfd, build, path, bytes, size);
+		r = fp_symbol_upload_write(service->dirfd, build, path, bytes, size);
 		fp_symbolizer_forget(service->symbolizer, build->id, build->id_len);
 		r = r < 0 ? r : 1;
 	} else {
@@ -176,7 +175,7 @@ static void give_table(struct fp_symbol_service *service, const struct fp_build 
 {
 	FP_AUTOBUF struct fp_buf text = { 0 };
 
-	if (fp_symbol_table_read(service->dirfd, build, service->max_table_bytes, &text) < 0)
+	if (fp_symbol_upload_read(service->dirfd, build, service->max_table_bytes, &text) < 0)
 		return;
 	fp_symbolizer_forget(service->symbolizer, build->id, build->id_len);
 	if (fp_symbolizer_add_table(service->symbolizer, build->id, build->id_len,
@@ -199,7 +198,8 @@ static void prepare_build(struct fp_symbol_service *service, const struct fp_bui
 		known->has_status = 0;
 		known->table_given = 0; // it may have been pushed out of the cache
 	}
-	if (!known->table_given && fp_symbol_table_exists(service->dirfd, build->id, build->id_len))
+	if (!known->table_given &&
+	    fp_symbol_upload_exists(service->dirfd, build->id, build->id_len))
 		give_table(service, build, known);
 }
 
@@ -217,8 +217,8 @@ struct fp_symbolizer *fp_symbol_service_acquire(struct fp_symbol_service *servic
 static uint8_t note_status(struct fp_symbol_service *service, const struct fp_profile *profile,
 			   const struct fp_build *build, uint8_t kind)
 {
-	uint8_t status = (uint8_t)fp_symbolizer_status(
-	    service->symbolizer, build, fp_profile_str(profile, build->path), kind);
+	uint8_t status = (uint8_t)fp_symbolizer_status(service->symbolizer, build,
+						       fp_profile_str(profile, build->path), kind);
 	struct known *known = build->id_len ? find_known(service, build) : NULL;
 
 	if (!known)
@@ -230,9 +230,8 @@ static uint8_t note_status(struct fp_symbol_service *service, const struct fp_pr
 	return status;
 }
 
-void fp_symbol_service_release(struct fp_symbol_service *service,
-			       const struct fp_profile *profile, const uint8_t *kinds,
-			       uint8_t *ret_statuses)
+void fp_symbol_service_release(struct fp_symbol_service *service, const struct fp_profile *profile,
+			       const uint8_t *kinds, uint8_t *ret_statuses)
 {
 	for (uint32_t i = 0; kinds && i < profile->builds_count; i++) {
 		uint8_t status = FP_SYMBOLS_NO_FILE;

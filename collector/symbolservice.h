@@ -14,8 +14,8 @@
 struct fp_symbol_service;
 
 struct fp_symbol_service_options {
-	const char *directory;	   // the data directory
-	const char *debug_dirs;	   // colon-separated
+	const char *directory;	// the data directory
+	const char *debug_dirs; // colon-separated
 	bool use_local_files;
 	size_t cache_bytes;
 	size_t max_table_bytes; // of an upload, decompressed
@@ -38,9 +38,8 @@ struct fp_symbolizer *fp_symbol_service_acquire(struct fp_symbol_service *servic
 						const struct fp_profile *profile);
 // kinds: for each build of the profile, the enum fp_frame_kind it is used with, 0 for none;
 // NULL: do not look at statuses. ret_statuses: one enum fp_symbol_status per build, or NULL.
-void fp_symbol_service_release(struct fp_symbol_service *service,
-			       const struct fp_profile *profile, const uint8_t *kinds,
-			       uint8_t *ret_statuses);
+void fp_symbol_service_release(struct fp_symbol_service *service, const struct fp_profile *profile,
+			       const uint8_t *kinds, uint8_t *ret_statuses);
 
 struct fp_symbol_counts {
 	uint64_t found, missing;

@@ -11,7 +11,8 @@
 
 static int refuse_time(const char *text, struct fp_buf *error)
 {
-	fp_buf_printf(error, "time '%.40s': write unix seconds, now, or now-15m (s, m, h, d)", text);
+	fp_buf_printf(error, "time '%.40s': write unix seconds, now, or now-15m (s, m, h, d)",
+		      text);
 	return -EINVAL;
 }
 
@@ -100,9 +101,8 @@ int fp_time_range_parse(const char *from, const char *to, uint64_t now_ns,
 		r = fp_time_parse(to, now_ns, &range.to_ns, error);
 	if (r < 0)
 		return r;
-	range.from_ns = range.to_ns > FP_TIME_RANGE_DEFAULT_NS
-			    ? range.to_ns - FP_TIME_RANGE_DEFAULT_NS
-			    : 0;
+	range.from_ns =
+	    range.to_ns > FP_TIME_RANGE_DEFAULT_NS ? range.to_ns - FP_TIME_RANGE_DEFAULT_NS : 0;
 	if (from)
 		r = fp_time_parse(from, now_ns, &range.from_ns, error);
 	if (r < 0)

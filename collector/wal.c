@@ -67,8 +67,7 @@ static int write_record(int fd, const uint8_t *header, const void *body, uint32_
 	// A short write means a full disk or a signal; the rest tells which.
 	if (n < FP_WAL_HEADER_BYTES)
 		return -ENOSPC;
-	return fp_write_all(fd, (const uint8_t *)body + (n - FP_WAL_HEADER_BYTES),
-			    all - (size_t)n);
+	return fp_write_all(fd, (const uint8_t *)body + (n - FP_WAL_HEADER_BYTES), all - (size_t)n);
 }
 
 int fp_wal_append(struct fp_wal *wal, const void *body, uint32_t size, uint64_t received_ns,

@@ -6,7 +6,7 @@
 
 #include "wal.h"
 
-#define FP_WAL_MAGIC	    "FPWAL1\n" // with its NUL: FP_WAL_MAGIC_BYTES
+#define FP_WAL_MAGIC	    "FPWAL1\n"	// with its NUL: FP_WAL_MAGIC_BYTES
 #define FP_WAL_RECORD_MAGIC 0x31525046u // "FPR1"
 #define FP_WAL_NAME_BYTES   25
 // No record is larger: a size field beyond it is damage, and is not allocated for.

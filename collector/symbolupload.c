@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symboltable.h"
+#include "symbolupload.h"
 
 #include "symbolservice.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <zstd.h>
 
-#define NAME_BYTES (2 * FP_BUILD_ID_MAX + 5)
+#define NAME_BYTES     (2 * FP_BUILD_ID_MAX + 5)
 #define PATH_MAX_BYTES 4096
 #define CHUNK_BYTES    131072
 
@@ -21,7 +21,7 @@ static void file_name(const struct fp_build *build, char ret_name[NAME_BYTES])
 	strcat(ret_name, ".sym");
 }
 
-bool fp_symbol_table_exists(int dirfd, const uint8_t *id, size_t id_len)
+bool fp_symbol_upload_exists(int dirfd, const uint8_t *id, size_t id_len)
 {
 	struct fp_build build = { .id_len = (uint8_t)id_len };
 	char name[NAME_BYTES];
@@ -33,8 +33,8 @@ bool fp_symbol_table_exists(int dirfd, const uint8_t *id, size_t id_len)
 	return faccessat(dirfd, name, R_OK, 0) == 0;
 }
 
-int fp_symbol_table_write(int dirfd, const struct fp_build *build, const char *path,
-			  const void *bytes, size_t size)
+int fp_symbol_upload_write(int dirfd, const struct fp_build *build, const char *path,
+			   const void *bytes, size_t size)
 {
 	FP_AUTOBUF struct fp_buf file = { 0 };
 	char name[NAME_BYTES];
@@ -49,8 +49,8 @@ int fp_symbol_table_write(int dirfd, const struct fp_build *build, const char *p
 	return fp_file_write_durable(dirfd, name, file.data, file.len, 0600);
 }
 
-int fp_symbol_table_read(int dirfd, const struct fp_build *build, size_t max_bytes,
-			 struct fp_buf *ret_text)
+int fp_symbol_upload_read(int dirfd, const struct fp_build *build, size_t max_bytes,
+			  struct fp_buf *ret_text)
 {
 	FP_AUTOBUF struct fp_buf file = { 0 };
 	const char *reason;
@@ -67,8 +67,8 @@ int fp_symbol_table_read(int dirfd, const struct fp_build *build, size_t max_byt
 	if (!end)
 		return -EBADMSG;
 	end++;
-	return fp_symbol_table_decompress(end, (size_t)(file.data + file.len - end), max_bytes,
-					  ret_text, &reason);
+	return fp_symbol_upload_decompress(end, (size_t)(file.data + file.len - end), max_bytes,
+					   ret_text, &reason);
 }
 
 static void free_stream(ZSTD_DStream **stream)
@@ -99,8 +99,8 @@ static int decompress_chunk(ZSTD_DStream *stream, ZSTD_inBuffer *input, size_t m
 	return 0;
 }
 
-int fp_symbol_table_decompress(const void *bytes, size_t size, size_t max_bytes,
-			       struct fp_buf *ret_text, const char **ret_reason)
+int fp_symbol_upload_decompress(const void *bytes, size_t size, size_t max_bytes,
+				struct fp_buf *ret_text, const char **ret_reason)
 {
 	FP_CLEANUP(free_stream) ZSTD_DStream *stream = ZSTD_createDStream();
 	ZSTD_inBuffer input = { .src = bytes, .size = size };
@@ -133,7 +133,7 @@ static bool is_symbol_line(const char *line, size_t size)
 	return digits > 0 && digits <= 16 && digits + 1 < size && line[digits] == ' ';
 }
 
-int fp_symbol_table_check(const struct fp_buf *text, const char **ret_reason)
+int fp_symbol_upload_check(const struct fp_buf *text, const char **ret_reason)
 {
 	const char *at = (const char *)text->data;
 	size_t left = text->len, good = 0, bad = 0;

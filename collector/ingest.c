@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// What agents send: batches and symbol tables.
+#include "handlers.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void print_hex(const uint8_t *bytes, size_t size, char *ret_hex)
+{
+	for (size_t i = 0; i < size; i++)
+		snprintf(ret_hex + 2 * i, 3, "%02x", bytes[i]);
+}
+
+// A decoded batch takes many times its compressed size, so only a few are decoded at once.
+static int decode(struct fp_request *request, struct fp_profile **ret_profile,
+		  const char **ret_reason)
+{
+	struct fp_collector *collector = request->collector;
+	struct fp_batch_limits limits = fp_batch_default_limits;
+	int r;
+
+	limits.compressed_bytes = collector->config.max_batch_bytes;
+	while (sem_wait(&collector->decode_turns) < 0 && errno == EINTR)
+		;
+	r = fp_batch_decode(request->body.data, request->body.len, &limits, ret_profile,
+			    ret_reason);
+	sem_post(&collector->decode_turns);
+	return r;
+}
+
+static int refuse_batch(struct fp_request *request, struct fp_response *response, int error,
+			const char *reason)
+{
+	if (error == -ENOMEM)
+		return error;
+	if (error == -EMSGSIZE) {
+		fp_collector_count(request->collector, BATCHES_TOO_LARGE, 1);
+		return fp_response_error(response, MHD_HTTP_CONTENT_TOO_LARGE, "too_large", "%s",
+					 reason);
+	}
+	fp_collector_count(request->collector, BATCHES_MALFORMED, 1);
+	return fp_response_error(response, MHD_HTTP_BAD_REQUEST, "malformed", "%s", reason);
+}
+
+static bool id_differs(const struct fp_request *request, const char *hex)
+{
+	const char *given = fp_request_header(request, "X-Fleetprof-Batch-Id");
+
+	return given && strcasecmp(given, hex) != 0;
+}
+
+static void count_stored(struct fp_collector *collector, const struct fp_profile *profile,
+			 size_t bytes)
+{
+	fp_collector_count(collector, BATCHES_STORED, 1);
+	fp_collector_count(collector, RECEIVED_BYTES, bytes);
+	fp_metric_set(&collector->metrics, FP_METRIC_LAST_BATCH, fp_realtime_ns() / FP_NS_PER_S);
+	for (uint32_t i = 0; i < profile->samples_count; i++) {
+		const struct fp_sample *sample = &profile->samples[i];
+
+		if (sample->type == FP_PROFILE_CPU)
+			fp_collector_count(collector, SAMPLES_CPU, sample->count);
+		else
+			fp_collector_count(collector, SAMPLES_OFF_CPU, sample->count);
+	}
+}
+
+static int answer_verdict(struct fp_request *request, struct fp_response *response,
+			  enum fp_store_verdict verdict, const char *hex)
+{
+	if (verdict == FP_STORE_CONFLICT) {
+		fp_collector_count(request->collector, BATCHES_CONFLICT, 1);
+		return fp_response_error(response, MHD_HTTP_CONFLICT, "conflict",
+					 "batch %s was stored before with other content", hex);
+	}
+	if (verdict == FP_STORE_DUPLICATE)
+		fp_collector_count(request->collector, BATCHES_DUPLICATE, 1);
+	fp_buf_printf(&response->body, "{\"status\":\"%s\",\"id\":\"%s\"}\n",
+		      verdict == FP_STORED ? "stored" : "duplicate", hex);
+	return 0;
+}
+
+static int fail_append(struct fp_request *request, struct fp_response *response, int error)
+{
+	fp_collector_count(request->collector, BATCHES_FAILED, 1);
+	fp_error("cannot store a batch: %s; the agent will send it again", strerror(-error));
+	fp_response_error(response,
+			  error == -ENOSPC ? MHD_HTTP_INSUFFICIENT_STORAGE
+					   : MHD_HTTP_SERVICE_UNAVAILABLE,
+			  "not_stored", "the batch could not be stored: %s", strerror(-error));
+	response->retry_after_s = 30;
+	return 0;
+}
+
+int fp_handle_batch(struct fp_request *request, struct fp_response *response)
+{
+	FP_AUTOPROFILE struct fp_profile *profile = NULL;
+	enum fp_store_verdict verdict;
+	uint8_t id[FP_BATCH_ID_LEN];
+	char hex[2 * FP_BATCH_ID_LEN + 1];
+	const char *reason = "not a batch";
+	int r = decode(request, &profile, &reason);
+
+	if (r < 0)
+		return refuse_batch(request, response, r, reason);
+	fp_batch_id(profile, id);
+	print_hex(id, sizeof(id), hex);
+	if (id_differs(request, hex))
+		return refuse_batch(request, response, -EBADMSG,
+				    "X-Fleetprof-Batch-Id is not the id of this batch");
+	r = fp_store_append(request->collector->store, profile, request->body.data,
+			    request->body.len, fp_realtime_ns(), &verdict);
+	__atomic_store_n(&request->collector->last_append_error, r, __ATOMIC_RELAXED);
+	if (r < 0)
+		return fail_append(request, response, r);
+	if (verdict == FP_STORED)
+		count_stored(request->collector, profile, request->body.len);
+	return answer_verdict(request, response, verdict, hex);
+}
+
+static bool parse_build(const struct fp_request *request, struct fp_response *response,
+			struct fp_build *ret_build)
+{
+	if (fp_build_id_parse(request->tail, ret_build) == 0)
+		return true;
+	fp_response_error(response, MHD_HTTP_BAD_REQUEST, "bad_request",
+			  "the build-ID must be 2 to 64 lower-case hexadecimal digits");
+	return false;
+}
+
+int fp_handle_symbols_head(struct fp_request *request, struct fp_response *response)
+{
+	struct fp_build build;
+
+	if (!parse_build(request, response, &build))
+		return 0;
+	if (!fp_symbol_service_has(request->collector->symbols, build.id, build.id_len))
+		return fp_response_error(response, MHD_HTTP_NOT_FOUND, "not_found",
+					 "no symbol table of this build is here");
+	fp_buf_str(&response->body, "{\"status\":\"present\"}\n");
+	return 0;
+}
+
+int fp_handle_symbols_put(struct fp_request *request, struct fp_response *response)
+{
+	const char *path = fp_request_header(request, "X-Fleetprof-Path");
+	const char *reason = "";
+	struct fp_build build;
+	int r;
+
+	if (!parse_build(request, response, &build))
+		return 0;
+	r = fp_symbol_service_put(request->collector->symbols, &build, path ? path : "",
+				  request->body.data, request->body.len, &reason);
+	if (r >= 0) {
+		fp_collector_count(request->collector, SYMBOL_UPLOADS, r);
+		response->status = r ? MHD_HTTP_CREATED : MHD_HTTP_OK;
+		fp_buf_printf(&response->body, "{\"status\":\"%s\"}\n", r ? "stored" : "present");
+		return 0;
+	}
+	if (r != -EBADMSG && r != -EMSGSIZE)
+		return r;
+	fp_collector_count(request->collector, SYMBOL_UPLOADS_REFUSED, 1);
+	return fp_response_error(response,
+				 r == -EMSGSIZE ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_BAD_REQUEST,
+				 r == -EMSGSIZE ? "too_large" : "malformed", "%s", reason);
+}

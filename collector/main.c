@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program.h"
+
+int main(int argc, char **argv)
+{
+	return fp_collector_main(argc, argv);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands around the graph: how far it can be trusted, messages, builds, tooltip.
+
+import { amount, byId, count, duration, element, percent, time } from "./format.js";
+
+const words = { good: "Good profile", fair: "Some of it is missing", bad: "Much of it is missing" };
+
+export function showQuality(view) {
+  const box = byId("quality");
+  const quality = view.quality;
+  const isOpen = box.querySelector("details")?.open;
+  box.className = "";
+  box.hidden = !view.stats.samples;
+  if (box.hidden) return;
+  if (!quality) {
+    box.replaceChildren("This profile carries no quality record.");
+    return;
+  }
+  box.className = quality.level;
+  const lines = quality.reasons.map((reason) => element("li", {}, reason.text));
+  const builds = quality.worst_builds.map((build) => element("li", {},
+    `${build.path || "(no path)"} ${build.build_id.slice(0, 12)}: walks stopped in ${count(build.stopped)} of ${count(build.stacks)} stacks`));
+  box.replaceChildren(element("details", isOpen ? { open: "" } : {},
+    element("summary", {}, element("b", {}, words[quality.level]), ` · ${quality.line}`),
+    ...(lines.length ? [element("ul", {}, ...lines)] : []),
+    element("pre", {}, quality.text),
+    ...(builds.length ? ["Builds in which walks stopped, worst first:", element("ul", {}, ...builds)] : [])));
+}
+
+export function showError(title, text) {
+  const box = byId("message");
+  box.className = "bad";
+  box.hidden = false;
+  box.replaceChildren(element("strong", {}, title), text);
+}
+
+export function hideMessage() {
+  byId("message").hidden = true;
+}
+
+// Says why there is nothing to see and what to do about it.
+export function showEmpty(hosts, view) {
+  const box = byId("message");
+  box.className = "";
+  box.hidden = false;
+  if (!hosts.length) {
+    box.replaceChildren(element("strong", {}, "No data yet"),
+      "The agent's first window arrives about a minute after it starts. This page looks again by itself. ",
+      "If nothing comes, ask the agent: agentctl status, agentctl doctor.");
+    return;
+  }
+  const newest = hosts.reduce((a, b) => (a.last_s > b.last_s ? a : b));
+  box.replaceChildren(element("strong", {}, "Nothing matches this selection"),
+    `No ${view.type === "cpu" ? "CPU" : "off-CPU"} samples in this range for this selector. `,
+    `The newest window is from ${newest.host}, ${time(newest.last_s * 1e9)}. `,
+    "Choose a longer range or a wider selector.");
+}
+
+export function showBuilds(container, view) {
+  const builds = [...view.builds].sort((a, b) => a.found - b.found || b.samples - a.samples);
+  const head = ["Build", "Build-ID", "Samples", "Symbols"].map((text, i) =>
+    element("th", i === 2 ? {} : { class: "left" }, text));
+  const rows = builds.map((build) => element("tr", {},
+    element("td", { class: "left wrap" }, build.path || "(no path)"),
+    element("td", { class: "left", title: build.build_id },
+      build.build_id ? `${build.build_id.slice(0, 16)}${build.build_id.length > 16 ? "…" : ""}` : "none"),
+    element("td", {}, count(build.samples)),
+    element("td", { class: `left ${build.found ? "found" : "missing"}` }, build.status)));
+  container.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...rows)));
+}
+
+export function showFooter(view) {
+  const stats = view.stats;
+  const parts = [
+    `${count(stats.batches)} windows of ${count(stats.hosts)} host${stats.hosts === 1 ? "" : "s"}`,
+    `${count(view.tree.all_nodes)} frames in the tree`,
+    `symbols of ${count(view.symbols.found)} of ${count(view.symbols.found + view.symbols.missing)} builds`,
+    `computed in ${duration(stats.elapsed_ns)}`,
+  ];
+  if (stats.samples)
+    parts.unshift(`${time(stats.first_start_ns)} – ${time(stats.last_end_ns)}`);
+  if (stats.mixed_periods) parts.push("sampling rates differ, so values are CPU time");
+  if (stats.gone_batches) parts.push(`${count(stats.gone_batches)} windows expired meanwhile`);
+  if (stats.damaged_batches) parts.push(`${count(stats.damaged_batches)} windows are unreadable`);
+  byId("footer").textContent = stats.batches_read || stats.samples ? parts.join(" · ") : "";
+}
+
+export function describe(tree, node, zoomed, view) {
+  const total = tree.total[node];
+  const lines = [
+    ["total", amount(total, view), `${percent(total, tree.total[0])} of all`],
+    ["self", amount(tree.self[node], view), `${percent(tree.self[node], tree.total[0])} of all`],
+  ];
+  if (zoomed && tree.isBelow(node, zoomed))
+    lines[0].push(`${percent(total, tree.total[zoomed])} of the zoom`);
+  return lines;
+}
+
+export function showTip(tree, node, zoomed, view, event) {
+  const tip = byId("tip");
+  tip.hidden = node === null;
+  if (node === null) return;
+  const rows = describe(tree, node, zoomed, view).map((cells) =>
+    element("tr", {}, ...cells.map((text) => element("td", { class: "left" }, text))));
+  const where = [tree.moduleOf(node), node ? tree.kindOf(node) : ""].filter(Boolean).join(" · ");
+  tip.replaceChildren(element("b", {}, tree.label(node)), element("i", {}, where),
+    element("table", {}, element("tbody", {}, ...rows)));
+  const { offsetWidth: width, offsetHeight: height } = tip;
+  const x = Math.min(event.clientX + 14, innerWidth - width - 8);
+  const below = event.clientY + 18;
+  const y = below + height > innerHeight - 8 ? event.clientY - height - 12 : below;
+  tip.style.left = `${Math.max(x, 4)}px`;
+  tip.style.top = `${Math.max(y, 4)}px`;
+}
