@@ -12,10 +12,10 @@
 #ifndef FLEETPROF_ABI_H
 #define FLEETPROF_ABI_H
 
-typedef unsigned char fp_u8;
-typedef unsigned short fp_u16;
-typedef unsigned int fp_u32;
-typedef unsigned long long fp_u64;
+typedef __UINT8_TYPE__ fp_u8; /* the very types of stdint.h, without including it */
+typedef __UINT16_TYPE__ fp_u16;
+typedef __UINT32_TYPE__ fp_u32;
+typedef __UINT64_TYPE__ fp_u64;
 
 #define FP_COMM_LEN   16
 #define FP_MAX_FRAMES 127 /* per side; also kernel.perf_event_max_stack */

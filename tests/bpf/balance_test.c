@@ -63,7 +63,8 @@ static pid_t start_load(double seconds)
 	pid = fork();
 	if (!pid) {
 		setpgid(0, 0);
-		freopen("/dev/null", "w", stdout);
+		if (!freopen("/dev/null", "w", stdout))
+			_exit(127);
 		execl("/bin/sh", "sh", FP_PROGRAMS_DIR "/mixed.sh", text, FP_PROGRAMS_DIR, NULL);
 		_exit(127);
 	}
