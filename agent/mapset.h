@@ -17,8 +17,8 @@ struct fp_superseded {
 
 struct fp_mapset {
 	uint32_t refs;
-	bool complete; // nothing that was mapped is missing
-	bool failed;   // it is not complete and can never be any more
+	bool complete;		// nothing that was mapped is missing
+	bool failed;		// it is not complete and can never be any more
 	bool awaits_executable; // after an exec: the next file mapped is the program
 	uint32_t owner_tgid;	// the process that had it first, where it can be read
 	uint32_t executable;	// file, or FP_FILES_NONE
@@ -38,7 +38,8 @@ struct fp_mapset_pool {
 	uint64_t bytes;	   // of sets and their arrays
 };
 
-struct fp_mapset *fp_mapset_new(struct fp_mapset_pool *pool, uint32_t owner_tgid); // one reference; NULL: -ENOMEM
+struct fp_mapset *fp_mapset_new(struct fp_mapset_pool *pool,
+				uint32_t owner_tgid); // one reference; NULL: -ENOMEM
 static inline struct fp_mapset *fp_mapset_ref(struct fp_mapset *set)
 {
 	set->refs++;

@@ -283,7 +283,7 @@ static void test_callback_error(void **state)
 	assert_int_equal(fp_sideband_read(sideband, fail_at_third, &calls, &lost_now), -ECANCELED);
 	assert_int_equal(calls, 3);
 	assert_int_equal(lost_now, 99);
-	read_all(); // goes on behind the third
+	read_all();			  // goes on behind the third
 	assert_true(events >= 5 * 5 - 3); // each forks, execs, maps three files, exits
 }
 
