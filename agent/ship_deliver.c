@@ -155,8 +155,10 @@ static bool act(struct fp_ship *ship, const struct fp_spool_item *item,
 	if (action == FP_SHIP_DONE)
 		action = FP_SHIP_RETRY_AT_CAP;
 	if (!ship->batches.backoff.failures)
-		fp_warn("collector '%s' does not take batches (%s), they wait in the spool",
-			ship->config->collector_url, answer->status ? rule->text : answer->error);
+		fp_warn("collector '%s' does not take batches (status %ld: %s), they wait in the "
+			"spool",
+			ship->config->collector_url, answer->status,
+			answer->status ? rule->text : answer->error);
 	wait_for(ship, &ship->batches, action, answer->retry_after_ns);
 	return false;
 }

@@ -15,6 +15,7 @@
 #include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define EXIT_SETUP 1
@@ -172,14 +173,26 @@ static int settle(const struct account *account, pid_t parent)
 	return 0;
 }
 
+// A spool that belongs to the role's user is open to it already.
+static int open_spool_to(const struct account *account, const char *directory)
+{
+	struct stat info;
+
+	if (!account->change)
+		return 0;
+	if (stat(directory, &info) < 0)
+		return -errno;
+	return info.st_uid == account->uid ? 0 : fp_spool_share(directory, account->gid);
+}
+
 int fp_ship_start(const struct fp_ship_config *config, struct fp_metrics *metrics)
 {
 	struct account account;
 	pid_t parent = getpid(), pid;
 	int error = find_account(config->user, &account);
 
-	if (!error && account.change)
-		error = fp_spool_share(config->spool_directory, account.gid);
+	if (!error)
+		error = open_spool_to(&account, config->spool_directory);
 	if (error)
 		return error;
 	pid = fork();

@@ -15,18 +15,21 @@
 struct share {
 	int fd;
 	gid_t gid;
+	unsigned int skipped; // files that stay closed to the group
 };
 
 static int share_name(const char *name, void *context)
 {
-	const struct share *share = context;
+	struct share *share = context;
 	struct stat info;
 
-	// Left over from a time when the spool was not shared; failing costs that file alone.
-	if (fstatat(share->fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
-	    info.st_gid != share->gid &&
-	    fchownat(share->fd, name, (uid_t)-1, share->gid, AT_SYMLINK_NOFOLLOW) == 0)
-		fchmodat(share->fd, name, FP_SPOOL_FILE_MODE, 0);
+	// Left over from a time when the spool was not shared; failing costs that file alone. One
+	// with a second name may be somebody else's, linked in by a member of the group.
+	if (fstatat(share->fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(info.st_mode) ||
+	    info.st_nlink != 1 || info.st_gid == share->gid)
+		return 0;
+	if (fchownat(share->fd, name, (uid_t)-1, share->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		share->skipped++;
 	return 0;
 }
 
@@ -34,7 +37,7 @@ static int share_directory(int parent_fd, const char *name, gid_t gid)
 {
 	FP_AUTOCLOSE int fd =
 	    openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	struct share share = { fd, gid };
+	struct share share = { fd, gid, 0 };
 	struct stat info;
 
 	if (fd < 0 || fstat(fd, &info) < 0)
