@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// demangle: linker names → names as people write them: C++ (with parameters), Rust legacy
-// and v0, D, through libiberty. Input longer than 4,096 bytes stays as it is: what the demangler
-// makes of a name can be far longer than the name. Private to profile/.
-// Trust: names come from foreign symbol tables. Threads: no state.
+// demangle: linker names → names as people write them: C++ (with parameters) and Rust, both
+// manglings, through libiberty. Private to profile/.
+// Trust: names come from foreign symbol tables, and 175 bytes can stand for megabytes (each
+// substitution may double what the ones before it said). So the output is counted as it
+// comes, and a name that passes the bound stays mangled.
+// Threads: no state.
 #pragma once
 
 #include "common/buf.h"
