@@ -230,7 +230,8 @@ static __always_inline enum fp_outcome fp_count_add(void *map, const struct fp_s
 	*ret_entry = NULL;
 	if (!entry) {
 		struct fp_count fresh = { .tgid = record->tgid };
-		long error = bpf_map_update_elem(map, &key, &fresh, BPF_NOEXIST);
+		/* int: before 6.3 map operations return 32 bits, and -7 would read as 2^32 - 7 */
+		int error = (int)bpf_map_update_elem(map, &key, &fresh, BPF_NOEXIST);
 
 		if (error && error != -FP_EEXIST)
 			return error == -FP_E2BIG ? FP_OUTCOME_MAP_FULL : FP_OUTCOME_MAP_BUSY;

@@ -58,6 +58,11 @@ static struct fp_totals totals_of(uint32_t epoch)
 			sum.outcomes[outcome] += rows[cpu].outcomes[outcome];
 	}
 	free(rows);
+	for (int outcome = 0; outcome < FP_OUTCOME_COUNT; outcome++) {
+		if (sum.outcomes[outcome])
+			print_message("  outcome %d: %llu\n", outcome,
+				      (unsigned long long)sum.outcomes[outcome]);
+	}
 	return sum;
 }
 
