@@ -281,12 +281,14 @@ static int decode_quality(struct decoder *decoder)
 
 	for (size_t i = 0; !error && i < decoder->batch->n_quality; i++) {
 		const Fleetprof__V1__Quality *row = decoder->batch->quality[i];
-		struct fp_quality *quality = decoder->profile->quality + row->type;
+		struct fp_quality *quality;
 
-		if (!row->type || row->type >= FP_PROFILE_TYPES || quality->present)
+		if (!row->type || row->type >= FP_PROFILE_TYPES ||
+		    decoder->profile->quality[row->type].present)
 			return refuse(decoder, -EBADMSG, "a quality record's type is wrong");
 		if (row->hook >= decoder->profile->strings.count)
 			return refuse(decoder, -EBADMSG, "a quality record's hook is out of range");
+		quality = decoder->profile->quality + row->type;
 		quality->present = true;
 		quality->hook = row->hook;
 		error = decode_counters(decoder, row);

@@ -394,6 +394,11 @@ static void quality_type(batch_message *b)
 {
 	b->quality[0]->type = 3;
 }
+static void quality_far_type(batch_message *b)
+{
+	b->quality[0]->type = 98;
+}
+
 static void quality_hook(batch_message *b)
 {
 	b->quality[0]->hook = UINT32_MAX;
@@ -516,6 +521,7 @@ static void a_malformed_message_is_refused_with_its_reason(void **state)
 		MALFORMED(sample_columns, "columns of the samples differ in length"),
 		MALFORMED(sample_sum, "the samples' sum is out of range"),
 		MALFORMED(sample_count, "the samples' sum is out of range"),
+		MALFORMED(quality_far_type, "a quality record's type is wrong"),
 		MALFORMED(quality_type, "a quality record's type is wrong"),
 		MALFORMED(quality_hook, "a quality record's hook is out of range"),
 		MALFORMED(quality_names, "a quality counter has no proper name"),
