@@ -219,8 +219,8 @@ static void build_lines(const struct summary *summary)
 	for (uint32_t i = 0; i < stopped && i < WORST_BUILDS; i++)
 		build_line(summary, &rows[i]);
 	if (stopped > WORST_BUILDS)
-		fp_buf_printf(summary->text, "  and %" PRIu32 " more builds\n",
-			      stopped - WORST_BUILDS);
+		fp_buf_printf(summary->text, "  and %" PRIu32 " more build%s\n",
+			      stopped - WORST_BUILDS, stopped == WORST_BUILDS + 1 ? "" : "s");
 }
 
 static void walk_lines(const struct summary *summary)

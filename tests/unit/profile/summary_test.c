@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiles.h"
+
+#include "profile/summary.h"
+
+#include <stdlib.h>
+
+struct counter {
+	enum fp_quality_counter index;
+	uint64_t value;
+};
+
+struct summary_case {
+	const char *what;
+	enum fp_profile_type type;
+	struct counter counters[16];
+	const char *named;
+	uint64_t named_value;
+	uint64_t stopped[8]; // per build of the sample profile
+	const char *text, *line;
+};
+
+static const struct summary_case cases[] = {
+	{
+	    .what = "all well is short",
+	    .type = FP_PROFILE_CPU,
+	    .counters = { { FP_QUALITY_SAMPLES, 2970 },
+			  { FP_QUALITY_EXPECTED_SAMPLES, 2974 },
+			  { FP_QUALITY_HZ_REQUESTED, 99 },
+			  { FP_QUALITY_HZ_ACTUAL, 99 },
+			  { FP_QUALITY_CPUS, 2 },
+			  { FP_QUALITY_USER_STACKS, 2000 },
+			  { FP_QUALITY_USER_COMPLETE, 2000 },
+			  { FP_QUALITY_FRAMES, 10000 } },
+	    .text = "CPU: 2,970 samples of 2,974 expected (99.9 %) at 99 Hz on 2 CPUs; 0 lost.\n"
+		    "User stacks: all complete.\n",
+	    .line = "2,970 samples of 2,974 expected (99.9 %) at 99 Hz on 2 CPUs; 0 lost, "
+		    "0 dropped; user stacks 100.0 % complete",
+	},
+	{
+	    .what = "broken stacks name the builds, worst first",
+	    .type = FP_PROFILE_CPU,
+	    .counters = { { FP_QUALITY_SAMPLES, 1000 },
+			  { FP_QUALITY_HZ_REQUESTED, 999 },
+			  { FP_QUALITY_HZ_ACTUAL, 500 },
+			  { FP_QUALITY_CPUS, 1 },
+			  { FP_QUALITY_USER_STACKS, 1000 },
+			  { FP_QUALITY_USER_COMPLETE, 412 },
+			  { FP_QUALITY_USER_BROKEN, 580 },
+			  { FP_QUALITY_USER_DEPTH, 8 } },
+	    .stopped = { [LIBC] = 500, [APP] = 80, [ANONYMOUS_FILE] = 0 },
+	    .text = "CPU: 1,000 samples at 500 Hz (999 Hz asked for) on 1 CPU; 0 lost.\n"
+		    "User stacks: 41.2 % complete, 58.0 % stopped in code without frame pointers, "
+		    "0.8 % cut at the depth limit:\n"
+		    "  libc.so.6 (build 020000000000): 500 stacks, 50.0 %\n"
+		    "  app (build 010000000000): 80 stacks, 8.0 %\n"
+		    "  To see whole stacks, rebuild with -fno-omit-frame-pointer.\n",
+	    .line = "1,000 samples at 500 Hz (999 Hz asked for) on 1 CPU; 0 lost, 0 dropped; user "
+		    "stacks 41.2 % complete, 58.0 % stopped in code without frame pointers, "
+		    "0.8 % cut at the depth limit",
+	},
+	{
+	    .what = "every loss has its line",
+	    .type = FP_PROFILE_CPU,
+	    .counters = { { FP_QUALITY_SAMPLES, 900 },
+			  { FP_QUALITY_EXPECTED_SAMPLES, 1000 },
+			  { FP_QUALITY_HZ_ACTUAL, 99 },
+			  { FP_QUALITY_STACKS_LOST, 9 },
+			  { FP_QUALITY_MAP_ENTRIES_PEAK, 64 },
+			  { FP_QUALITY_MAP_CAPACITY, 64 },
+			  { FP_QUALITY_FRAMES, 100 },
+			  { FP_QUALITY_FRAMES_NO_BUILD_ID, 20 },
+			  { FP_QUALITY_FRAMES_UNMAPPED, 5 },
+			  { FP_QUALITY_PROCESSES_UNKNOWN, 1 },
+			  { FP_QUALITY_SIDEBAND_LOST, 3 } },
+	    .named = "cpu.dropped.map_full",
+	    .named_value = 100,
+	    .text =
+		"CPU: 900 samples of 1,000 expected (90.0 %) at 99 Hz; 9 lost.\n"
+		"Missing: 10.0 % of the samples that busy CPU time predicts never came; what is "
+		"drawn "
+		"stands for less than the whole.\n"
+		"Lost stacks: 9 (1.0 %) were counted, but their frames never reached user space; "
+		"they stand under [stack lost].\n"
+		"Dropped in the kernel: 100 (map full); these are missing from the picture.\n"
+		"Map: 64 of 64 places for stacks were taken in one epoch; beyond that, samples are "
+		"dropped.\n"
+		"Frames that cannot be named: 20.0 % in files without a build-ID, 5.0 % at "
+		"addresses "
+		"that no mapping covers.\n"
+		"Processes: 1 sample (0.1 %) came from processes whose mappings were never seen.\n"
+		"Process events: the kernel lost 3; names of programs that started then may be "
+		"missing.\n",
+	    .line = "900 samples of 1,000 expected (90.0 %) at 99 Hz; 9 lost, 100 dropped",
+	},
+	{
+	    .what = "off-CPU speaks of waits; what was filtered is no loss",
+	    .type = FP_PROFILE_OFF_CPU,
+	    .counters = { { FP_QUALITY_SAMPLES, 1 }, { FP_QUALITY_CPUS, 4 } },
+	    .named = "switch_in.filtered.idle",
+	    .named_value = 100,
+	    .text = "Off-CPU: 1 wait, 1.00 ms blocked on 4 CPUs; 0 lost.\n",
+	    .line = "1 wait, 1.00 ms blocked on 4 CPUs; 0 lost, 0 dropped",
+	},
+};
+
+static void fill(struct sample_profile *sample, const struct summary_case *c)
+{
+	struct fp_quality *quality = &sample->profile->quality[c->type];
+
+	quality->present = true;
+	for (size_t i = 0; i < FP_ARRAY_SIZE(c->counters); i++) {
+		if (c->counters[i].value)
+			quality->counters[c->counters[i].index] = c->counters[i].value;
+	}
+	if (c->named)
+		assert_int_equal(
+		    fp_quality_set_named(sample->profile, c->type, c->named, c->named_value), 0);
+	for (size_t i = 0; i < BUILDS; i++) {
+		struct fp_build_quality *row;
+
+		if (!c->stopped[i])
+			continue;
+		row = fp_quality_build(sample->profile, c->type, sample->builds[i]);
+		assert_non_null(row);
+		row->stacks = c->stopped[i] + 10;
+		row->stopped = c->stopped[i];
+	}
+}
+
+static void test_summaries(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(cases); i++) {
+		struct sample_profile sample = sample_profile_new();
+		FP_AUTOPROFILE struct fp_profile *profile = sample.profile;
+		FP_AUTOBUF struct fp_buf text = { 0 }, line = { 0 };
+
+		fill(&sample, &cases[i]);
+		assert_int_equal(fp_summary_text(profile, cases[i].type, &text), 0);
+		assert_string_equal((const char *)text.data, cases[i].text);
+		assert_int_equal(fp_summary_line(profile, cases[i].type, &line), 0);
+		assert_string_equal((const char *)line.data, cases[i].line);
+	}
+}
+
+static void test_many_builds(void **state)
+{
+	struct sample_profile sample = sample_profile_new();
+	FP_AUTOPROFILE struct fp_profile *profile = sample.profile;
+	FP_AUTOBUF struct fp_buf text = { 0 };
+	const struct summary_case many = {
+		.type = FP_PROFILE_CPU,
+		.counters = { { FP_QUALITY_USER_STACKS, 100 }, { FP_QUALITY_USER_BROKEN, 100 } },
+		.stopped = { 1, 2, 3, 4, 5, 6 },
+	};
+
+	fill(&sample, &many);
+	assert_int_equal(fp_summary_text(profile, FP_PROFILE_CPU, &text), 0);
+	assert_non_null(strstr((const char *)text.data, "  and 1 more build\n"));
+	assert_null(strstr((const char *)text.data, ": 1 stack,"));
+	assert_non_null(strstr((const char *)text.data, "  [vdso] (build 050000000000): 6 stacks"));
+}
+
+static void test_absent(void **state)
+{
+	struct sample_profile sample = sample_profile_new();
+	FP_AUTOPROFILE struct fp_profile *profile = sample.profile;
+	FP_AUTOBUF struct fp_buf text = { 0 };
+
+	assert_int_equal(fp_summary_text(profile, FP_PROFILE_CPU, &text), 0);
+	assert_int_equal(fp_summary_line(profile, FP_PROFILE_CPU, &text), 0);
+	assert_int_equal(text.len, 0);
+}
+
+static void test_hostile_names(void **state)
+{
+	struct sample_profile sample = sample_profile_new();
+	FP_AUTOPROFILE struct fp_profile *profile = sample.profile;
+	FP_AUTOBUF struct fp_buf text = { 0 };
+	uint32_t build = profile_build(profile, 9, "/opt/\x1b[31mred\nCPU: all well");
+	struct fp_build_quality *row = fp_quality_build(profile, FP_PROFILE_CPU, build);
+
+	assert_non_null(row);
+	row->stopped = 5;
+	profile->quality[FP_PROFILE_CPU].present = true;
+	profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_USER_STACKS] = 10;
+	profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_USER_BROKEN] = 5;
+	assert_int_equal(fp_summary_text(profile, FP_PROFILE_CPU, &text), 0);
+	assert_non_null(strstr((const char *)text.data, "  \\x1b[31mred\\x0aCPU: all well (build"));
+	assert_null(strchr((const char *)text.data, '\x1b'));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		FP_CASE("good news is short and no loss is silent", test_summaries),
+		FP_CASE("only the worst builds are listed", test_many_builds),
+		FP_CASE("no record, no words", test_absent),
+		FP_CASE("a file's name forges no line", test_hostile_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
