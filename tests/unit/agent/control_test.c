@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The control socket with real clients on the real loop. The session is a stand-in, so that
+// no privileges are needed and every end of a snapshot can be brought about at will.
+#include "agent/control.h"
+
+#include "common/clock.h"
+#include "proto/batch.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+struct fp_session {
+	int fd;
+};
+
+static struct {
+	int opened, freed, finished, refuse;
+	uint32_t tgid, hz;
+	bool off_cpu;
+} fake;
+
+int fp_session_open(const struct fp_session_config *config, struct fp_session **ret,
+		    struct fp_refusal *refusal)
+{
+	struct fp_session *session;
+
+	if (fake.refuse) {
+		snprintf(refusal->cause, sizeof(refusal->cause), "the kernel says no");
+		snprintf(refusal->fix, sizeof(refusal->fix), "ask another");
+		return fake.refuse;
+	}
+	session = calloc(1, sizeof(*session));
+	session->fd = eventfd(0, EFD_CLOEXEC);
+	fake.opened++;
+	fake.tgid = config->sampler.tgid;
+	fake.hz = config->sampler.cpu_hz;
+	fake.off_cpu = config->sampler.off_cpu;
+	*ret = session;
+	return 0;
+}
+void fp_session_free(struct fp_session *session)
+{
+	if (!session)
+		return;
+	fake.freed++;
+	close(session->fd);
+	free(session);
+}
+int fp_session_fd(const struct fp_session *session)
+{
+	return session->fd;
+}
+int fp_session_poll(struct fp_session *session)
+{
+	return 0;
+}
+int fp_session_drain(struct fp_session *session)
+{
+	return 0;
+}
+void fp_session_stats(const struct fp_session *session, struct fp_session_stats *ret)
+{
+	*ret = (struct fp_session_stats){ .hz = fake.hz };
+}
+int fp_session_finish(struct fp_session *session, struct fp_profile **ret_profile)
+{
+	fake.finished++;
+	return fp_profile_new(ret_profile);
+}
+
+static int open_snapshot(const struct fp_session_config *config, struct fp_session **ret,
+			 struct fp_refusal *refusal, void *context)
+{
+	return fp_session_open(config, ret, refusal);
+}
+static int stamp(struct fp_profile *profile, void *context)
+{
+	profile->host_id[0] = 0x5a;
+	return 0;
+}
+static int status(bool trusted, struct fp_buf *json, void *context)
+{
+	return fp_buf_printf(json, "{\"type\":\"status\",\"trusted\":%s}",
+			     trusted ? "true" : "false");
+}
+
+static struct fp_loop *loop;
+static struct fp_control *control;
+static struct fp_loop_source *deadline;
+static char directory[] = "/tmp/fp-control-XXXXXX";
+static char path[64];
+
+static int on_deadline(struct fp_loop_source *source, uint32_t events, void *context)
+{
+	fp_loop_stop(loop);
+	return 0;
+}
+
+// Lets the agent's side work for a while.
+static void turn(unsigned int ms)
+{
+	assert_int_equal(fp_loop_set_timer(deadline, ms * FP_NS_PER_MS, 0), 0);
+	assert_int_equal(fp_loop_run(loop), 0);
+}
+
+static int set_up(void **state)
+{
+	const struct fp_control_handlers handlers = { .open_snapshot = open_snapshot,
+						      .stamp = stamp,
+						      .status = status };
+	const struct fp_control_config config = { .path = path };
+
+	memset(&fake, 0, sizeof(fake));
+	assert_int_equal(fp_loop_new(&loop), 0);
+	assert_int_equal(fp_loop_add_timer(loop, FP_NS_PER_S, 0, on_deadline, NULL, &deadline), 0);
+	assert_int_equal(fp_control_open(loop, &config, &handlers, &control), 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fp_control_freep(&control);
+	fp_loop_freep(&loop);
+	assert_int_equal(fake.opened, fake.freed);
+	assert_int_equal(access(path, F_OK), -1);
+	return 0;
+}
+
+static int dial(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	strcpy(address.sun_path, path);
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	return fd;
+}
+
+static int ask(const char *line)
+{
+	int fd = dial();
+
+	assert_int_equal(send(fd, line, strlen(line), MSG_NOSIGNAL), strlen(line));
+	return fd;
+}
+
+// What has come, NUL-terminated; "" when nothing. *ret_closed: the agent has hung up.
+static char *heard(int fd, bool *ret_closed)
+{
+	static char text[65536];
+	size_t size = 0;
+	ssize_t n;
+
+	while ((n = recv(fd, text + size, sizeof(text) - 1 - size, MSG_DONTWAIT)) > 0)
+		size += (size_t)n;
+	text[size] = '\0';
+	*ret_closed = n == 0 || (n < 0 && errno == ECONNRESET);
+	return text;
+}
+
+static void expect(int fd, const char *part, bool closed)
+{
+	bool is_closed;
+	const char *text = heard(fd, &is_closed);
+
+	if (!strstr(text, part))
+		fail_msg("'%s' is not in the answer '%s'", part, text);
+	assert_int_equal(is_closed, closed);
+}
+
+static char *snapshot_line(int pid, int duration_ms)
+{
+	static char line[160];
+
+	snprintf(line, sizeof(line), "{\"verb\":\"snapshot\",\"pid\":%d,\"duration_ms\":%d}\n", pid,
+		 duration_ms);
+	return line;
+}
+
+static void test_status(void **state)
+{
+	int fd FP_AUTOCLOSE = ask("{\"verb\":\"status\"}\n");
+
+	turn(50);
+	expect(fd, geteuid() == 0 ? "\"trusted\":true" : "\"trusted\":false", true);
+}
+
+static void test_half_closed(void **state)
+{
+	int fd FP_AUTOCLOSE = ask("{\"verb\":\"status\"}\n");
+
+	shutdown(fd, SHUT_WR);
+	turn(50);
+	expect(fd, "\"type\":\"status\"", true);
+}
+
+static void test_bad_line(void **state)
+{
+	int fd FP_AUTOCLOSE = ask("get me everything\n");
+
+	turn(50);
+	expect(fd, "\"code\":\"usage\",\"exit\":2", true);
+}
+
+static void test_long_line(void **state)
+{
+	char *line FP_AUTOFREE = malloc(1 << 20);
+	int fd FP_AUTOCLOSE = dial();
+
+	memset(line, 'x', 1 << 20);
+	send(fd, line, 1 << 20, MSG_NOSIGNAL | MSG_DONTWAIT);
+	turn(50);
+	expect(fd, "one line of at most", true);
+}
+
+static void test_snapshot(void **state)
+{
+	int fd FP_AUTOCLOSE = ask(snapshot_line(getpid(), 300));
+	struct fp_profile *profile FP_AUTOPROFILE = NULL;
+	const char *reason, *batch;
+	char *text;
+	bool closed;
+	size_t size;
+
+	turn(50);
+	expect(fd, "\"type\":\"accepted\"", false);
+	assert_int_equal(fake.tgid, getpid());
+	assert_int_equal(fake.hz, 99);
+	turn(500);
+	text = heard(fd, &closed);
+	assert_true(closed);
+	batch = strstr(text, "\"ended\":\"duration\"");
+	assert_non_null(batch);
+	size = strtoul(strstr(text, "\"bytes\":") + 8, NULL, 10);
+	batch = strchr(batch, '\n') + 1;
+	assert_int_equal(fp_batch_decode(batch, size, &fp_batch_default_limits, &profile, &reason),
+			 0);
+	assert_int_equal(profile->host_id[0], 0x5a);
+	assert_int_equal(fp_control_snapshots(control), 1);
+}
+
+static void test_busy(void **state)
+{
+	int first FP_AUTOCLOSE = ask(snapshot_line(getpid(), 60000));
+	int second FP_AUTOCLOSE = -1;
+
+	turn(50);
+	second = ask(snapshot_line(getpid(), 1000));
+	turn(50);
+	expect(second, "\"code\":\"busy\"", true);
+	expect(first, "accepted", false);
+	assert_int_equal(fake.opened, 1);
+}
+
+static void test_stop(void **state)
+{
+	int fd FP_AUTOCLOSE = ask(snapshot_line(getpid(), 60000));
+
+	turn(50);
+	assert_int_equal(send(fd, "{\"verb\":\"stop\"}\n", 16, MSG_NOSIGNAL), 16);
+	turn(50);
+	expect(fd, "\"ended\":\"stopped\"", true);
+	assert_int_equal(fake.finished, 1);
+}
+
+// Both lines may come in one packet.
+static void test_stop_at_once(void **state)
+{
+	char lines[256];
+	int fd FP_AUTOCLOSE = -1;
+
+	snprintf(lines, sizeof(lines), "%s{\"verb\":\"stop\"}\n", snapshot_line(getpid(), 60000));
+	fd = ask(lines);
+	turn(50);
+	expect(fd, "\"ended\":\"stopped\"", true);
+}
+
+static void test_client_leaves(void **state)
+{
+	int fd = ask(snapshot_line(getpid(), 60000));
+
+	turn(50);
+	assert_int_equal(fake.opened, 1);
+	close(fd);
+	turn(50);
+	assert_int_equal(fake.freed, 1);
+	assert_int_equal(fake.finished, 0);
+	fd = ask(snapshot_line(getpid(), 60000)); // and the place is free again
+	turn(50);
+	expect(fd, "accepted", false);
+	close(fd);
+	turn(50);
+}
+
+static void test_process_ends(void **state)
+{
+	pid_t pid = fork();
+	int fd FP_AUTOCLOSE = -1;
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	fd = ask(snapshot_line(pid, 60000));
+	turn(50);
+	kill(pid, SIGKILL);
+	turn(50);
+	expect(fd, "\"ended\":\"process_ended\"", true);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(fake.finished, 1);
+}
+
+static void test_no_process(void **state)
+{
+	pid_t pid = fork();
+	int fd FP_AUTOCLOSE = -1;
+
+	if (pid == 0)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	fd = ask(snapshot_line(pid, 1000));
+	turn(50);
+	expect(fd, "\"code\":\"not_found\"", true);
+	assert_int_equal(fake.opened, 0);
+}
+
+static void test_kernel_thread(void **state)
+{
+	int fd FP_AUTOCLOSE = ask(snapshot_line(2, 1000));
+
+	turn(50);
+	expect(fd, "\"code\":\"kernel_thread\"", true);
+	assert_int_equal(fake.opened, 0);
+}
+
+static void test_refused(void **state)
+{
+	int fd FP_AUTOCLOSE = -1;
+
+	fake.refuse = -EPERM;
+	fd = ask(snapshot_line(getpid(), 1000));
+	turn(50);
+	expect(fd, "the kernel says no; ask another", true);
+}
+
+// A client of another user, in a process of its own; its exit code is what it heard.
+static int as_nobody(const char *line, const char *part)
+{
+	bool closed;
+	int fd;
+
+	if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0)
+		return 2;
+	fd = ask(line);
+	usleep(300000);
+	return strstr(heard(fd, &closed), part) ? 0 : 1;
+}
+
+static void test_other_user(void **state)
+{
+	int status_code;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	pid = fork();
+	if (pid == 0)
+		_exit(as_nobody(snapshot_line(1, 1000), "\"code\":\"permission\",\"exit\":4"));
+	turn(600);
+	assert_int_equal(waitpid(pid, &status_code, 0), pid);
+	assert_int_equal(status_code, 0);
+	assert_int_equal(fake.opened, 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(as_nobody("{\"verb\":\"status\"}\n", "\"trusted\":false"));
+	turn(600);
+	assert_int_equal(waitpid(pid, &status_code, 0), pid);
+	assert_int_equal(status_code, 0);
+}
+
+// However many come, those that were there are served, and the loop goes on.
+static void test_many(void **state)
+{
+	int fds[64], fd;
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(fds); i++) {
+		fds[i] = dial();
+		turn(2);
+	}
+	expect(fds[63], "too many connections", true);
+	for (size_t i = 0; i < FP_ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+	turn(50);
+	fd = ask("{\"verb\":\"status\"}\n");
+	turn(50);
+	expect(fd, "\"type\":\"status\"", true);
+	close(fd);
+}
+
+// Says nothing: is let go of after five seconds.
+static void test_silent(void **state)
+{
+	int fd FP_AUTOCLOSE = dial();
+
+	turn(50);
+	expect(fd, "", false);
+	turn(7000);
+	expect(fd, "", true);
+}
+
+static void test_path_is_taken(void **state)
+{
+	const struct fp_control_handlers handlers = { .status = status };
+	const struct fp_control_config config = { .path = "/dev/null" };
+	struct fp_control *other = NULL;
+
+	assert_int_equal(fp_control_open(loop, &config, &handlers, &other), -EEXIST);
+	assert_null(other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+		CASE(test_status),	 CASE(test_half_closed),   CASE(test_bad_line),
+		CASE(test_long_line),	 CASE(test_snapshot),	   CASE(test_busy),
+		CASE(test_stop),	 CASE(test_stop_at_once),  CASE(test_client_leaves),
+		CASE(test_process_ends), CASE(test_no_process),	   CASE(test_kernel_thread),
+		CASE(test_refused),	 CASE(test_other_user),	   CASE(test_many),
+		CASE(test_silent),	 CASE(test_path_is_taken),
+	};
+	int r;
+
+	if (!mkdtemp(directory) || chmod(directory, 0755) < 0)
+		return 1;
+	snprintf(path, sizeof(path), "%s/agent.sock", directory);
+	r = cmocka_run_group_tests(tests, NULL, NULL);
+	rmdir(directory);
+	return r;
+}
