@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "common/clock.h"
+#include "preflight_kernel.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -129,10 +130,21 @@ void fp_agent_config_free(struct fp_agent_config *config)
 	fp_settings_free(&fp_agent_settings, config);
 }
 
-static int refuse(struct fp_buf *error, const char *key, const char *cause)
+struct check {
+	const struct fp_agent_config *config;
+	const struct fp_setting_origin *origins;
+	struct fp_buf *error;
+};
+
+// Names the place that the value came from as well.
+static int refuse(const struct check *check, const char *section, const char *key,
+		  const char *cause)
 {
-	fp_buf_clear(error);
-	fp_buf_printf(error, "%s: %s", key, cause);
+	fp_buf_clear(check->error);
+	for (size_t i = 0; i < FP_ARRAY_SIZE(rows); i++)
+		if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0)
+			fp_buf_printf(check->error, "%s: ", check->origins[i].text);
+	fp_buf_printf(check->error, "%s.%s: %s", section, key, cause);
 	return -EINVAL;
 }
 
@@ -147,28 +159,58 @@ static bool is_url(const char *url)
 	       strncmp(url, "https://", 8) == 0;
 }
 
-// What no single row can say.
-static int check_together(const struct fp_agent_config *config, struct fp_buf *error)
+static int check_paths(const struct check *check)
 {
+	const struct {
+		const char *section, *key, *path;
+	} paths[] = {
+		{ "spool", "directory", check->config->spool_directory },
+		{ "agent", "state_directory", check->config->agent_state_directory },
+		{ "agent", "lock_file", check->config->agent_lock_file },
+	};
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(paths); i++)
+		if (paths[i].path[0] != '/')
+			return refuse(check, paths[i].section, paths[i].key,
+				      "must be an absolute path");
+	return 0;
+}
+
+static int check_lists(const struct check *check)
+{
+	const struct {
+		const char *key, *list;
+	} lists[] = {
+		{ "kernel_deny", check->config->agent_kernel_deny },
+		{ "kernel_warn", check->config->agent_kernel_warn },
+		{ "kernel_no_user_read", check->config->agent_kernel_no_user_read },
+	};
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(lists); i++)
+		if (fp_kernel_list_check(lists[i].list) < 0)
+			return refuse(check, "agent", lists[i].key,
+				      "must be a list of kernel versions, e.g. 4.19, 6.1.0-6.1.35");
+	return check_paths(check);
+}
+
+// What no single row can say.
+static int check_together(const struct check *check)
+{
+	const struct fp_agent_config *config = check->config;
+
 	if (!config->cpu_enabled && !config->off_cpu_enabled)
-		return refuse(error, "off_cpu.enabled",
+		return refuse(check, "off_cpu", "enabled",
 			      "neither CPU nor off-CPU profiles are enabled; enable one");
 	if (!is_ring_size(config->limits_ring_size))
-		return refuse(error, "limits.ring_size",
+		return refuse(check, "limits", "ring_size",
 			      "must be a power of two of at least 4KiB, for example 1MiB");
 	if (config->window_drain_interval_ns > config->window_length_ns)
-		return refuse(error, "window.drain_interval",
+		return refuse(check, "window", "drain_interval",
 			      "must not be longer than window.length");
 	if (!is_url(config->collector_url))
-		return refuse(error, "collector.url",
+		return refuse(check, "collector", "url",
 			      "must begin with http:// or https://, or be empty");
-	if (config->spool_directory[0] != '/')
-		return refuse(error, "spool.directory", "must be an absolute path");
-	if (config->agent_state_directory[0] != '/')
-		return refuse(error, "agent.state_directory", "must be an absolute path");
-	if (config->agent_lock_file[0] != '/')
-		return refuse(error, "agent.lock_file", "must be an absolute path");
-	return 0;
+	return check_lists(check);
 }
 
 static int read_flags(const struct fp_agent_config_source *source, struct fp_agent_config *config,
@@ -207,14 +249,15 @@ static int read_sources(const struct fp_agent_config_source *source, struct fp_a
 	r = read_flags(source, config, origins, error);
 	if (r < 0)
 		return r;
-	return check_together(config, error);
+	return check_together(&(struct check){ config, origins, error });
 }
 
 int fp_agent_config_load(const struct fp_agent_config_source *source, struct fp_agent_config *ret,
 			 struct fp_setting_origin *origins, struct fp_buf *error)
 {
 	struct fp_agent_config config FP_AUTOCONFIG = { 0 };
-	int r = read_sources(source, &config, origins, error);
+	struct fp_setting_origin *own FP_AUTOFREE = calloc(FP_ARRAY_SIZE(rows), sizeof(*own));
+	int r = own ? read_sources(source, &config, origins ? origins : own, error) : -ENOMEM;
 
 	if (r < 0) {
 		if (error->len == 0)

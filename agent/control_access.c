@@ -90,7 +90,7 @@ static int read_text(uint32_t pid, const char *name, size_t max, struct fp_buf *
 static int read_process(uint32_t pid, struct fp_process_facts *facts)
 {
 	struct fp_buf status FP_AUTOBUF = { 0 }, stat_text FP_AUTOBUF = { 0 };
-	char path[32];
+	char path[40];
 	struct stat st;
 	int r = read_text(pid, "status", STATUS_MAX, &status);
 
@@ -102,7 +102,8 @@ static int read_process(uint32_t pid, struct fp_process_facts *facts)
 		r = fp_process_facts_parse_stat((const char *)stat_text.data, facts);
 	if (r < 0)
 		return r;
-	snprintf(path, sizeof(path), "/proc/%" PRIu32, pid);
+	// A file, not the directory: that one always belongs to the effective uid.
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/status", pid);
 	if (stat(path, &st) < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	facts->owner = st.st_uid;

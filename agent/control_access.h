@@ -14,7 +14,7 @@
 struct fp_process_facts {
 	uint32_t tgid;
 	uint32_t uids[3], gids[3]; // real, effective, saved
-	uint32_t owner;		   // of /proc/PID: the effective uid, or 0 when not dumpable
+	uint32_t owner;		   // of /proc/PID/*: the effective uid, or 0 when not dumpable
 	uint64_t capabilities;	   // permitted
 	uint64_t start_time;	   // clock ticks since boot; with the tgid it names the process
 	bool kernel_thread;

@@ -321,6 +321,7 @@ static void say_ready(struct fp_daemon *daemon)
 	struct fp_session_stats stats = { 0 };
 	const char *off_cpu;
 
+	fp_session_poll(daemon->session); // so that the first numbers are there
 	fp_metric_set(&daemon->metrics, FP_M_ATTACHED, 1);
 	fp_daemon_metrics_update(daemon);
 	fp_session_stats(daemon->session, &stats);

@@ -252,8 +252,7 @@ static void summarize(const struct view *view)
 		if (!is_wanted(view->options, &kinds[i]))
 			continue;
 		if (fp_summary_text(profile, kinds[i].type, &text) == 0 && text.len)
-			fprintf(stderr, "%s: %.*s", kinds[i].title, (int)text.len,
-				(const char *)text.data);
+			fwrite(text.data, 1, text.len, stderr);
 		if (count_samples(profile, kinds[i].type))
 			continue;
 		fp_command_say(
