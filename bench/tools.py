@@ -16,6 +16,7 @@ import urllib.request
 
 from measure import Process
 
+DRAIN_S = 6  # our drain interval and a little
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -208,8 +209,22 @@ class Fleetprof(Tool):
         return rows
 
     def before_stop(self, process):
-        time.sleep(1)
-        return {"metrics": self.metrics()}
+        """Its own counters, after a drain: what it took, lost, dropped, and whether that adds up."""
+        time.sleep(DRAIN_S)
+        self.last_metrics = self.metrics()
+        return {"metrics": self.last_metrics}
+
+    def losses(self, process):
+        def total(name, *labels):
+            return sum(value for row, value in self.last_metrics.items()
+                       if row.startswith(f"fleetprof_agent_{name}")
+                       and all(label in row for label in labels))
+
+        taken = total("samples_taken_total")
+        dropped = total("program_runs_total", 'class="dropped"')
+        return {"reported": taken + dropped, "lost": total("stacks_lost_total") + dropped,
+                "dropped": dropped, "balance_errors": total("balance_errors_total"),
+                "of": "samples and intervals"}
 
 
 def free_port():

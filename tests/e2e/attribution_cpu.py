@@ -40,10 +40,11 @@ def check_parents(check, truth, stacks):
 
 
 def names_build(text, build_id, name):
-    """A line that says stacks stopped and names the build, by its file or its build-ID."""
-    for line in text.splitlines():
-        if (name in line or build_id[:12] in line) and re.search(
-                r"stop|frame pointer", line, re.I):
+    """The line below "stopped in code without frame pointers" that names file and build-ID."""
+    listing = text.partition("stopped in code without frame pointers")[2]
+    for line in listing.splitlines():
+        match = re.search(rf"\b{name} \(build ([0-9a-f]{{8,}})\)", line)
+        if match and build_id.startswith(match.group(1)):
             return line.strip()
     return None
 

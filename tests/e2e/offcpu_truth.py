@@ -4,9 +4,10 @@
 sleepers are moved between CPUs, whichever hook closes the intervals."""
 
 import os
+import pathlib
 import sys
 
-from reference import Check, arguments, full, skip_unless_live, snapshot, value_on
+from reference import Agent, Check, arguments, full, skip_unless_live, snapshot, value_on
 
 TOLERANCE = 0.02
 KINDS = ("nanosleep", "futex", "pipe", "poll")
@@ -31,6 +32,23 @@ def check_kind(check, entry, stacks):
     check(kernel == seen, f"all of it with the kernel's '{KERNEL_SIDE[kind]}' above")
 
 
+def offered(hook):
+    """sched_exit_tp came with 6.16."""
+    return hook != "sched_exit_tp" or \
+        b"btf_trace_sched_exit_tp" in pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes()
+
+
+def check_run(check, build, seconds, migrate, agent=None):
+    truth, stacks, _ = snapshot(build, "sleeper", ["--migrate"] if migrate else [], seconds,
+                                "--off-cpu", agent=agent)
+    kinds = {entry["kind"]: entry for entry in truth["kinds"]}
+    for kind in KINDS:
+        check_kind(check, kinds[kind], stacks)
+    moved = sum(kinds[kind]["migrated"] for kind in KINDS)
+    if migrate and len(os.sched_getaffinity(0)) > 1:
+        check(moved > 10, f"the sleepers really moved ({moved} waits)")
+
+
 def main():
     build = arguments().build
     skip_unless_live()
@@ -38,20 +56,15 @@ def main():
     seconds = 40 if full() else 8
 
     for hook in HOOKS:
-        for migrate in (False, True):
-            print(f"-- {hook}, {'moved between CPUs' if migrate else 'left alone'}")
-            try:
-                truth, stacks, _ = snapshot(build, "sleeper", ["--migrate"] if migrate else [],
-                                            seconds, "--off-cpu", "--hook", hook)
-            except RuntimeError as error:
-                check(False, f"a snapshot with {hook}: {error}")
-                continue
-            kinds = {entry["kind"]: entry for entry in truth["kinds"]}
-            for kind in KINDS:
-                check_kind(check, kinds[kind], stacks)
-            moved = sum(kinds[kind]["migrated"] for kind in KINDS)
-            if migrate and len(os.sched_getaffinity(0)) > 1:
-                check(moved > 10, f"the sleepers really moved ({moved} waits)")
+        if not offered(hook):
+            print(f"-- this kernel has no {hook}")
+            continue
+        with Agent(build, **{"off-cpu-hook": hook}) as agent:
+            for migrate in (False, True):
+                print(f"-- {hook}, {'moved between CPUs' if migrate else 'left alone'}")
+                check_run(check, build, seconds, migrate, agent)
+    print("-- agentctl alone, moved between CPUs")
+    check_run(check, build, seconds, True)
     return 1 if check.failures else 0
 
 

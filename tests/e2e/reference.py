@@ -89,44 +89,87 @@ class Program:
             self.child.wait()
 
 
-def holds_program(pid):
-    """True when the process holds a BPF link or a program: it has attached."""
+class Agent:
+    """A fleetprof-agent of its own: folders, socket and settings that meet no other agent's."""
+
+    def __init__(self, build, **settings):
+        self.folder = tempfile.TemporaryDirectory(prefix="agent.")
+        self.socket = pathlib.Path(self.folder.name) / "control.sock"
+        os.mkdir(f"{self.folder.name}/spool")
+        options = {"agent-user": "", "agent-listen": "", "agent-control-socket": self.socket,
+                   "agent-lock-file": f"{self.folder.name}/lock",
+                   "agent-state-directory": self.folder.name,
+                   "spool-directory": f"{self.folder.name}/spool", **settings}
+        self.log = open(f"{self.folder.name}/log", "w+")
+        (pathlib.Path(self.folder.name) / "agent.conf").touch()
+        self.child = subprocess.Popen(
+            [build / "agent" / "fleetprof-agent", "--config", f"{self.folder.name}/agent.conf",
+             *(f"--{key}={value}" for key, value in options.items())],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.pid = self.child.pid
+        deadline = time.monotonic() + 30
+        while not (self.socket.exists() and programs_held(self.pid)):
+            if self.child.poll() is not None or time.monotonic() > deadline:
+                self.child.kill()
+                raise RuntimeError(f"the agent did not start:\n{self.words()}")
+            time.sleep(0.1)
+
+    def words(self):
+        self.log.flush()
+        return pathlib.Path(self.log.name).read_text()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.child.terminate()
+        self.child.wait(30)
+        self.log.close()
+        self.folder.cleanup()
+
+
+def programs_held(pid):
+    """Ids of the BPF programs and links that a process holds."""
+    held = set()
     try:
         for number in os.listdir(f"/proc/{pid}/fdinfo"):
             text = pathlib.Path(f"/proc/{pid}/fdinfo/{number}").read_text()
-            if re.search(r"^(link_type|prog_id):", text, re.M):
-                return True
+            held.update(re.findall(r"^(?:link_id|prog_id):\s*\d+", text, re.M))
     except OSError:
         pass
-    return False
+    return held
 
 
-def wait_attached(child, timeout_s=30):
+def wait_attached(child, sampler_pid, held_before, timeout_s=30):
+    """Until the process that samples (agentctl itself, or the agent) holds more programs."""
     deadline = time.monotonic() + timeout_s
-    while not holds_program(child.pid):
+    while not programs_held(sampler_pid) - held_before:
         if child.poll() is not None:
             raise RuntimeError(f"agentctl ended with {child.returncode} before it attached:\n"
                                + child.stderr.read())
         if time.monotonic() > deadline:
             child.kill()
-            raise RuntimeError("agentctl attached no BPF program")
+            raise RuntimeError("no BPF program was attached")
         time.sleep(0.05)
     time.sleep(1)  # the rest of its programs and CPUs
 
 
-def snapshot(build, name, program_options, seconds, *options):
-    """(truth, [(frames, value)], stderr) of one reference program's work of `seconds`."""
+def snapshot(build, name, program_options, seconds, *options, agent=None):
+    """(truth, [(frames, value)], stderr) of one reference program's work of `seconds`, taken
+    by agentctl alone or through `agent`."""
+    held = programs_held(agent.pid) if agent else set()
+    way = ["--socket", agent.socket] if agent else ["--standalone"]
     with tempfile.TemporaryDirectory(prefix="snapshot.") as folder, \
             Program(build, name, "--seconds", str(seconds), *program_options) as program:
         output = pathlib.Path(folder) / "folded"
         child = subprocess.Popen(
-            [build / "agent" / "agentctl", "snapshot", "--standalone", "--pid",
-             str(program.pid), "--duration", f"{seconds + 2 * MARGIN_S}s", "--format", "folded",
-             "-o", output, *options],
+            [build / "agent" / "agentctl", "snapshot", *way, "--pid", str(program.pid),
+             "--duration", f"{seconds + 2 * MARGIN_S}s", "--format", "folded", "-o", output,
+             *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True)
         try:
-            wait_attached(child)
+            wait_attached(child, agent.pid if agent else child.pid, held)
             truth = program.work()
             if child.poll() is not None:
                 raise RuntimeError("the snapshot ended before the work did")
