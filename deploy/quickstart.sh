@@ -209,6 +209,7 @@ await() {
   shift 3
   until "$@"; do
     alive "$pid" || fail_with_log "$name" "ended"
+    alive "$collector_pid" || fail_with_log collector "ended"
     [ "$SECONDS" -lt "$limit" ] || fail_with_log "$name" "is not ready in time"
     sleep 0.2
   done
@@ -220,11 +221,11 @@ start_all() {
   step "Starting the collector on 127.0.0.1:$port (as user '$COLLECTOR_USER')"
   start collector --reuid "$COLLECTOR_USER" --regid "$(id -g "$COLLECTOR_USER")" \
     --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
-    "$run_dir/bin/fleetprof-collector" --config "$run_dir/collector.conf"
+    "$run_dir/bin/fleetprof-collector" "--config=$run_dir/collector.conf"
   collector_pid=$started_pid
   await collector "$collector_pid" 15 answers "http://127.0.0.1:$port/healthz"
   step "Starting the agent: CPU at $HZ Hz and off-CPU, a batch every $WINDOW_S s"
-  start agent "$run_dir/bin/fleetprof-agent" --config "$run_dir/agent.conf"
+  start agent "$run_dir/bin/fleetprof-agent" "--config=$run_dir/agent.conf"
   agent_pid=$started_pid
   await agent "$agent_pid" 30 answers "http://127.0.0.1:$((port + 1))/readyz"
   step "Starting the demo program (its call tree is in deploy/demo/demo.c)"
@@ -242,24 +243,22 @@ query() {
 # An answer that shows a function of the demo: then every stage has worked.
 first_data() { query cpu folded 1 2>/dev/null | grep -q parse_query; }
 
-# The stacks with most of the whole, each on a line, as far as it fits.
-show_paths() {
-  say "$1"
-  query "$2" folded 1 | sort_by_value | head -n "$PATHS"
-}
-
-sort_by_value() {
-  awk '{
+# paths TYPE: the stacks that hold most, a line each, as far as it fits. CPU as a share, time
+# off the CPU in seconds: threads wait side by side, a share of that says nothing.
+paths() {
+  query "$1" folded 1 | awk '{
     value = $NF
     sub(/ [0-9]+$/, "")
-    print value "\t" $0
+    printf "%.0f\t%s\n", value, $0
     total += value
   }
-  END { print total "\t" }' | sort -rn | awk -F '\t' '
+  END { printf "%.0f\t\n", total }' | sort -rn | awk -F '\t' -v type="$1" -v lines="$PATHS" '
     NR == 1 { total = $1; next }
-    {
-      path = length($2) <= 92 ? $2 : substr($2, 1, 30) " … " substr($2, length($2) - 58)
-      printf "  %5.1f %%  %s\n", 100 * $1 / total, path
+    NR <= lines + 1 {
+      if (type == "cpu") amount = sprintf("%6.1f %%", 100 * $1 / total)
+      else amount = sprintf("%6.1f s", $1 / 1e9)
+      path = length($2) <= 90 ? $2 : substr($2, 1, 28) " … " substr($2, length($2) - 58)
+      printf "%s  %s\n", amount, path
     }'
 }
 
@@ -267,9 +266,11 @@ show_profile() {
   say ""
   query cpu table "$FUNCTIONS" || fail "the collector gave no table"
   say ""
-  show_paths "Hottest paths on CPU, outermost first:" cpu
+  say "Hottest paths on CPU, outermost first:"
+  paths cpu
   say ""
-  show_paths "Where threads wait, by time off CPU:" off_cpu
+  say "Where threads waited, outermost first:"
+  paths off_cpu
 }
 
 wait_for_data() {

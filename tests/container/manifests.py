@@ -121,7 +121,7 @@ def check_configuration(check, build):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             file.write(text)
             file.flush()
-            run = subprocess.run([build / name / f"fleetprof-{name}", "--config", file.name,
+            run = subprocess.run([build / name / f"fleetprof-{name}", f"--config={file.name}",
                                   "--check-config"], capture_output=True, text=True)
         check(run.returncode == 0, f"the {name} accepts its ConfigMap {run.stderr.strip()}")
     settings = configparser.ConfigParser()

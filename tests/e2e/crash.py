@@ -110,12 +110,12 @@ listen = 127.0.0.1:{self.metrics_port}
     def start_collector(self):
         program = self.build / "collector" / "fleetprof-collector"
         self.collector = self.spawn("collector", [
-            *drop_to(COLLECTOR_USER), program, "--config", self.folder / "collector.conf"])
+            *drop_to(COLLECTOR_USER), program, f"--config={self.folder}/collector.conf"])
         self.wait_ready("collector", self.collector, self.port, "healthz")
 
     def start_agent(self):
         program = self.build / "agent" / "fleetprof-agent"
-        self.agent = self.spawn("agent", [program, "--config", self.folder / "agent.conf"])
+        self.agent = self.spawn("agent", [program, f"--config={self.folder}/agent.conf"])
         self.wait_ready("agent", self.agent, self.metrics_port, "readyz")
         self.lives += 1
 
