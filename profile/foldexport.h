@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // foldexport: the state of one export of a profile as pprof, shared by its two halves:
-// builds → mappings (foldmappings.c) and samples → locations (foldpprof.c). Every build
-// becomes a mapping with an address range of its own, big enough for the largest offset seen
-// in it, so that address = start + file offset and the mapping's file offset is 0: pprof
-// finds a function in a local binary by the same sum. Private to these files.
+// builds → mappings (foldmappings.c) and samples → locations (foldpprof.c). Every build gets
+// an address range of its own, in which address = base + file offset, and a mapping over the
+// pages in which offsets were seen. These lie inside the executable segment, as pprof wants
+// it of a mapping when it looks a function up in a local binary. Private to these files.
 // Ownership: the struct owns its arrays. Threads: none shared.
 #pragma once
 
@@ -14,8 +14,9 @@
 #define FP_EXPORT_OFFSET_MAX ((uint64_t)1 << 44) // offsets past it are no file's
 
 struct fp_build_place {
-	uint64_t mapping; // id, 0: none
-	uint64_t start, limit;
+	uint64_t mapping;     // id, 0: none
+	uint64_t first, last; // pages: smallest offset seen, and one past the largest
+	uint64_t base;	      // address of file offset 0
 };
 
 struct fp_export {

@@ -4,27 +4,34 @@
 #include <errno.h>
 #include <string.h>
 
+#define PAGE	      ((uint64_t)4096)
 #define MAPPING_ALIGN ((uint64_t)0x200000)
 #define FIRST_MAPPING ((uint64_t)0x400000)
 
-// Size of every build's range: one past the largest offset seen, in whole pages.
+// The pages of every build in which offsets were seen.
 static void measure_builds(struct fp_export *export)
 {
 	const struct fp_profile *profile = export->namer.profile;
 
 	for (uint32_t i = 0; i < profile->frames_count; i++) {
 		const struct fp_frame *frame = &profile->frames[i];
+		uint64_t page = frame->offset / PAGE * PAGE;
 		struct fp_build_place *place;
 
 		if (frame->build >= profile->builds_count || frame->offset >= FP_EXPORT_OFFSET_MAX)
 			continue;
 		place = &export->places[frame->build];
-		if (frame->offset >= place->limit)
-			place->limit = (frame->offset / MAPPING_ALIGN + 1) * MAPPING_ALIGN;
+		// A caller's address is one byte back, which may be on the page before.
+		if (frame->offset == page && page > 0)
+			page -= PAGE;
+		if (place->last == 0 || page < place->first)
+			place->first = page;
+		if (frame->offset >= place->last)
+			place->last = (frame->offset / PAGE + 1) * PAGE;
 	}
 }
 
-static int export_mapping(struct fp_export *export, uint32_t build, uint64_t start)
+static int export_mapping(struct fp_export *export, uint32_t build, uint64_t base)
 {
 	const struct fp_profile *profile = export->namer.profile;
 	const struct fp_build *from = &profile->builds[build];
@@ -44,10 +51,10 @@ static int export_mapping(struct fp_export *export, uint32_t build, uint64_t sta
 		error = fp_pprof_string(export->pprof, path, strlen(path), &mapping.filename);
 	if (error)
 		return error;
-	place->start = start;
-	place->limit += start;
-	mapping.memory_start = place->start;
-	mapping.memory_limit = place->limit;
+	place->base = base;
+	mapping.memory_start = base + place->first;
+	mapping.memory_limit = base + place->last;
+	mapping.file_offset = place->first;
 	return fp_pprof_mapping(export->pprof, &mapping, &place->mapping);
 }
 
@@ -93,7 +100,7 @@ static uint32_t main_build(const struct fp_export *export)
 	for (uint32_t i = 0; i < profile->builds_count; i++) {
 		const char *path = fp_profile_str(profile, profile->builds[i].path);
 
-		if (export->places[i].limit && strcmp(fp_path_basename(path), executable) == 0)
+		if (export->places[i].last && strcmp(fp_path_basename(path), executable) == 0)
 			return i;
 	}
 	return 0;
@@ -103,7 +110,7 @@ int fp_export_mappings(struct fp_export *export)
 {
 	uint32_t count = export->namer.profile->builds_count;
 	uint32_t first;
-	uint64_t start = FIRST_MAPPING;
+	uint64_t base = FIRST_MAPPING;
 	int error = 0;
 
 	measure_builds(export);
@@ -111,13 +118,13 @@ int fp_export_mappings(struct fp_export *export)
 	for (uint32_t i = 0; !error && i < count; i++) {
 		uint32_t build = i == 0 ? first : i <= first ? i - 1 : i;
 
-		if (export->places[build].limit == 0)
+		if (export->places[build].last == 0)
 			continue;
 		// The sum of 2^32 builds of 2^44 bytes would wrap; 2^63 is where pprof stops.
-		if (start > INT64_MAX - FP_EXPORT_OFFSET_MAX - MAPPING_ALIGN)
+		if (base > INT64_MAX - FP_EXPORT_OFFSET_MAX - MAPPING_ALIGN)
 			return -E2BIG;
-		error = export_mapping(export, build, start);
-		start = export->places[build].limit;
+		error = export_mapping(export, build, base);
+		base += (export->places[build].last / MAPPING_ALIGN + 1) * MAPPING_ALIGN;
 	}
 	return error;
 }

@@ -61,7 +61,7 @@ static int export_location(struct fp_export *export, uint32_t index, bool is_lea
 
 		mapping = frame->offset < FP_EXPORT_OFFSET_MAX ? place->mapping : 0;
 		address = frame->offset - (!is_leaf && frame->offset > 0);
-		address += mapping ? place->start : 0;
+		address += mapping ? place->base : 0;
 	}
 	if (export->named || !is_code(frame)) {
 		error = fp_frame_name(&export->namer, frame, is_leaf, &named);

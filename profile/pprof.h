@@ -20,7 +20,7 @@ struct fp_pprof_type {
 };
 
 struct fp_pprof_mapping {
-	uint64_t memory_start, memory_limit;
+	uint64_t memory_start, memory_limit, file_offset;
 	uint32_t filename, build_id; // strings of the builder
 	bool has_functions;
 };

@@ -109,6 +109,7 @@ static int encode_mappings(const struct fp_pprof *pprof, struct encoder *encoder
 		message->id = i + 1;
 		message->memory_start = row->memory_start;
 		message->memory_limit = row->memory_limit;
+		message->file_offset = row->file_offset;
 		message->filename = row->filename;
 		message->build_id = row->build_id;
 		message->has_functions = row->has_functions;

@@ -96,6 +96,25 @@ static bool is_steering(const char *text, size_t length)
 	return length == 3 && b[0] == 0xe2 && b[1] == 0x81 && b[2] >= 0xa6 && b[2] <= 0xa9;
 }
 
+// Columns of a character: 2 for the East Asian scripts and pictographs, which are drawn so.
+static size_t utf8_cells(const char *text, size_t length)
+{
+	static const struct {
+		uint32_t first, last;
+	} wide[] = { { 0x1100, 0x115f }, { 0x2e80, 0xa4cf },   { 0xac00, 0xd7a3 },
+		     { 0xf900, 0xfaff }, { 0xfe30, 0xfe6f },   { 0xff00, 0xff60 },
+		     { 0xffe0, 0xffe6 }, { 0x1f300, 0x1faff }, { 0x20000, 0x3fffd } };
+	uint32_t code = (unsigned char)text[0] & (0xff >> (length + 1));
+
+	for (size_t i = 1; i < length; i++)
+		code = code << 6 | ((unsigned char)text[i] & 0x3f);
+	for (size_t i = 0; length > 2 && i < FP_ARRAY_SIZE(wide); i++) {
+		if (code >= wide[i].first && code <= wide[i].last)
+			return 2;
+	}
+	return 1;
+}
+
 // One character as shown; *ret_cells is how many columns it takes.
 static size_t name_step(const char *text, size_t size, char shown[24], size_t *ret_cells)
 {
@@ -104,7 +123,7 @@ static size_t name_step(const char *text, size_t size, char shown[24], size_t *r
 	if (length > 0 && !is_steering(text, length)) {
 		memcpy(shown, text, length);
 		shown[length] = '\0';
-		*ret_cells = 1;
+		*ret_cells = utf8_cells(text, length);
 		return length;
 	}
 	if (length == 0)

@@ -17,8 +17,8 @@ int fp_text_count(uint64_t value, struct fp_buf *ret_text);
 int fp_text_percent(uint64_t part, uint64_t whole, unsigned int decimals, struct fp_buf *ret_text);
 // "845 ns", "12.3 µs", "1.04 ms", "12.3 s", "1,234 s": three digits.
 int fp_text_duration(uint64_t ns, struct fp_buf *ret_text);
-// The name for a terminal, cut to `width` characters with ".." at the cut; returns the
-// number of characters appended.
+// The name for a terminal, cut to `width` columns with ".." at the cut; returns the number
+// of columns taken.
 size_t fp_text_name(const char *name, size_t size, size_t width, struct fp_buf *ret_text);
 // Bytes of the valid UTF-8 character at text, 0 when there is none.
 size_t fp_text_utf8(const char *text, size_t size);

@@ -67,7 +67,9 @@
 		return periodNs ? text + " (" + duration(value * periodNs) + ")" : text;
 	}
 
-	const cells = (ch) => ch.codePointAt(0) >= 0x1100 ? 2 : 1;
+	// East Asian scripts and pictographs are drawn two columns wide.
+	const wide = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
+	const cells = (ch) => wide.test(ch) ? 2 : 1;
 	function fit(name, room) {
 		const chars = Array.from(name);
 		let used = 0, kept = 0;

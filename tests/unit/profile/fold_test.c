@@ -282,7 +282,7 @@ static void test_pprof(void **state)
 	}
 }
 
-// Addresses are start of the mapping + file offset; a caller's lies one byte back.
+// Addresses are a base + file offset; a caller's lies one byte back.
 static void test_pprof_addresses(void **state)
 {
 	struct sample_profile sample = sample_profile_new();
@@ -291,15 +291,15 @@ static void test_pprof_addresses(void **state)
 	FP_AUTOBUF struct fp_buf bytes = { 0 };
 	const Fleetprof__Pprof__Sample *first;
 	pprof_profile *pprof;
-	uint64_t start;
+	uint64_t base;
 
 	assert_int_equal(fp_fold_pprof(profile, &options, NULL, &bytes), 0);
 	pprof = pprof_decode(&bytes);
-	start = pprof->mapping[0]->memory_start;
+	base = pprof->mapping[0]->memory_start - pprof->mapping[0]->file_offset;
 	first = pprof->sample[0];
 	assert_int_equal(first->n_location_id, 3);
-	assert_int_equal(pprof->location[first->location_id[0] - 1]->address, start + 0x1100);
-	assert_int_equal(pprof->location[first->location_id[1] - 1]->address, start + 0x10ff);
+	assert_int_equal(pprof->location[first->location_id[0] - 1]->address, base + 0x1100);
+	assert_int_equal(pprof->location[first->location_id[1] - 1]->address, base + 0x10ff);
 	assert_int_equal(pprof->location[first->location_id[0] - 1]->n_line, 0);
 	assert_int_equal(first->n_label, 2);
 	assert_string_equal(string_at(pprof, first->label[1]->key), "thread");

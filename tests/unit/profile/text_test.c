@@ -115,7 +115,9 @@ static void test_names(void **state)
 		  8, 5, "gr\xc3\xb6.." },
 		{ "\xed\xa0\x80", 3, 20, "\\xed\\xa0\\x80" }, // a surrogate
 		{ "\xe2\x80", 2, 20, "\\xe2\\x80" },	      // cut off
-		{ "\nabc", 4, 5, ".." },		      // an escape is never cut in two
+		{ "\xe8\xaa\x9e\xe8\xaa\x9e\xe8\xaa\x9e", 9, 5,
+		  "\xe8\xaa\x9e.." },	 // two columns each
+		{ "\nabc", 4, 5, ".." }, // an escape is never cut in two
 	};
 	FP_AUTOBUF struct fp_buf text = { 0 };
 
