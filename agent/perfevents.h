@@ -12,8 +12,7 @@ struct fp_perf_events;
 
 // hz is clamped to kernel.perf_event_max_sample_rate; *ret_hz is what the kernel got.
 // Errors: -errno of perf_event_open or of attaching the program.
-int fp_perf_events_open(int program_fd, uint32_t hz, struct fp_perf_events **ret,
-			uint32_t *ret_hz);
+int fp_perf_events_open(int program_fd, uint32_t hz, struct fp_perf_events **ret, uint32_t *ret_hz);
 void fp_perf_events_free(struct fp_perf_events *events); // stops sampling
 // Number of CPUs sampled afterwards, or -errno.
 int fp_perf_events_sync(struct fp_perf_events *events);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process_table.h"
 
+#include "process_probe.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -49,6 +51,7 @@ int fp_process_table_new(const struct fp_process_limits *limits, struct fp_proce
 	table->set_limit = table->limits.mappings / 4 + 1;
 	table->index = FP_HASHMAP_INIT(uint32_t, struct fp_process *);
 	fp_files_init(&table->pool.files);
+	fp_process_probe_init(table);
 	*ret = table;
 	return 0;
 }
@@ -91,6 +94,7 @@ void fp_process_table_free(struct fp_process_table *table)
 	fp_hashmap_free(&table->index);
 	fp_files_free(&table->pool.files);
 	free(table->scratch.mappings);
+	fp_process_probe_free(table);
 	free(table);
 }
 

@@ -2,6 +2,7 @@
 #include "process_table.h"
 
 #include "common/clock.h"
+#include "process_probe.h"
 #include "procfs.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 
 struct reading {
 	struct fp_process_table *table;
+	int dirfd; // of /proc/PID
 	struct fp_mapping *mappings;
 	uint32_t count, capacity;
 };
@@ -33,6 +35,8 @@ static int reading_file(struct reading *reading, const struct fp_procfs_map *map
 	};
 
 	memcpy(file.build_id, map->build_id, sizeof(file.build_id));
+	if (file.kind == FP_FILE_REGULAR && file.build_id_len == 0)
+		fp_process_probe(reading->table, reading->dirfd, map, &file);
 	if (file.kind == FP_FILE_ANON)
 		file.name = "//anon"; // as the side-band spells it
 	if (file.build_id_len != 0)
@@ -137,8 +141,8 @@ static int read_executable(struct fp_process_table *table, int dirfd, struct fp_
 static int read_into(struct fp_process_table *table, struct fp_process *process, uint32_t tid,
 		     struct fp_mapset *set, uint64_t since_ns)
 {
-	FP_CLEANUP(reading_free) struct reading reading = { .table = table };
 	FP_AUTOCLOSE int dirfd = fp_procfs_open(process->tgid);
+	FP_CLEANUP(reading_free) struct reading reading = { .table = table, .dirfd = dirfd };
 	uint64_t read_ns;
 	int r = dirfd < 0 ? dirfd : read_maps(process, dirfd, tid, &reading);
 

@@ -54,6 +54,8 @@ struct fp_process_table {
 	int (*catch_up)(void *context);
 	void *catch_up_context;
 	char executable[256];
+	struct fp_build_probe *probe; // build-IDs where PROCMAP_QUERY is missing; may be NULL
+	struct fp_hashmap probed;     // {device, inode} → what the probe said
 };
 
 static inline struct fp_generation *fp_process_newest(struct fp_process *process)

@@ -73,7 +73,9 @@ int fp_resolve_labels(const struct fp_resolver *resolver, const struct fp_stack_
 		      const char *executable, struct fp_profile *profile, uint32_t *ret_labels)
 {
 	struct label_list list = { .profile = profile };
-	const char *state = record->state == 2 ? "uninterruptible" : "interruptible";
+	static const char *const states[] = { "unknown", "interruptible", "uninterruptible",
+					      "stopped" };
+	const char *state = states[record->state & 3];
 	int r = add_all_static(&list, resolver->static_labels); // first: the last one holds
 
 	if (r == 0)

@@ -74,6 +74,8 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 	return error;
 }
 
+static int catch_up(void *context);
+
 int fp_session_open(const struct fp_session_config *config, struct fp_session **ret,
 		    struct fp_refusal *refusal)
 {
@@ -97,6 +99,7 @@ int fp_session_open(const struct fp_session_config *config, struct fp_session **
 	session->resolver = (struct fp_resolver){ .processes = session->processes,
 						  .kernel = session->kernel,
 						  .static_labels = config->static_labels };
+	fp_process_table_set_catch_up(session->processes, catch_up, session);
 	fp_records_init(&session->records,
 			config->sampler.off_cpu &&
 			    !strcmp(fp_sampler_hook(session->sampler, FP_SOURCE_OFFCPU),
@@ -170,6 +173,11 @@ static int read_events(struct fp_session *session)
 		fp_process_table_lost(session->processes);
 	}
 	return error;
+}
+
+static int catch_up(void *context)
+{
+	return read_events(context);
 }
 
 static int sync_cpus(struct fp_session *session)

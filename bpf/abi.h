@@ -105,7 +105,7 @@ struct fp_stack_record {
 	fp_u32 tid;
 	fp_u32 exec_id; /* changes at every exec */
 	fp_u8 source;	/* enum fp_source */
-	fp_u8 state;	/* off-CPU: 1 interruptible, 2 uninterruptible */
+	fp_u8 state;	/* off-CPU: 1 interruptible, 2 uninterruptible, 3 stopped or traced */
 	fp_u8 walk_end; /* enum fp_walk_end */
 	fp_u8 epoch;	/* 0 or 1 */
 	fp_u16 kernel_len;
