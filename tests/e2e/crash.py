@@ -31,7 +31,8 @@ from crash_witness import Witness
 from reference import Check, arguments, full, skip_unless_live
 
 READY_S = 60
-PAUSE_S = (0.2, 2.5)  # between two kills; a window is 2 s
+PAUSE_S = (0.2, 2)  # between two kills; a window is 1 s
+DELIVERY_S = 0.05  # from the spool to the acknowledgement; half of the kills fall in it
 AGENT_USER, COLLECTOR_USER = "daemon", "nobody"
 
 
@@ -84,9 +85,9 @@ class Fleet:
 [cpu]
 hz = 99
 [window]
-length = 2s
+length = 1s
 jitter_percent = 0
-drain_interval = 500ms
+drain_interval = 250ms
 [collector]
 url = http://127.0.0.1:{self.port}
 retry_max = 1s
@@ -171,6 +172,14 @@ class Killer:
         self.fleet, self.witness, self.dice = fleet, witness, dice
         self.said = {}  # life → (windows closed, batches spooled, samples spooled)
         self.kills = {"agent": 0, "ship role": 0, "collector": 0}
+
+    def wait(self):
+        """A random while; every other time until a batch is on its way, and a little."""
+        time.sleep(self.dice.uniform(*PAUSE_S))
+        if self.dice.random() < 0.5:
+            self.witness.spooled.clear()
+            self.witness.spooled.wait(5)
+            time.sleep(self.dice.uniform(0, DELIVERY_S))
 
     def kill(self, victim):
         {"agent": self.kill_agent, "ship role": self.kill_ship,
@@ -266,7 +275,7 @@ def check_counters(check, metrics):
 
 
 def run(build, folder, check):
-    kills = 100 if full() else 10
+    kills = 100 if full() else 12
     seed = int(os.environ.get("FP_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
     dice = random.Random(seed)
     print(f"-- {kills} kills, FP_TEST_SEED={seed}")
@@ -284,7 +293,7 @@ def run(build, folder, check):
         victims = [("agent", "ship role", "collector")[i % 3] for i in range(kills)]
         dice.shuffle(victims)
         for victim in victims:
-            time.sleep(dice.uniform(*PAUSE_S))
+            killer.wait()
             killer.kill(victim)
         time.sleep(3)
         last = killer.listen()

@@ -37,6 +37,7 @@ class Witness(threading.Thread):
         self.life = 0           # of the agent; set by mark()
         self.renamed = {}       # final name → life
         self.lost_events = False
+        self.spooled = threading.Event()  # set at every batch
         self.cookies = {}       # cookie → temporary name
         self.marks = {}         # name → event
         self.libc = ctypes.CDLL(None, use_errno=True)
@@ -66,6 +67,7 @@ class Witness(threading.Thread):
             self.cookies[cookie] = name
         elif mask & IN_MOVED_TO and name.endswith(".batch"):
             self.renamed[name] = self.life
+            self.spooled.set()
             temporary = self.keep / self.cookies.pop(cookie, "none")
             if temporary.exists():
                 temporary.rename(self.keep / name)
