@@ -19,7 +19,7 @@ struct hues { // a range per kind, in degrees and percent
 static const struct hues kinds[] = {
 	[FP_NODE_ROOT] = { 'r', NULL, { 36, 36 }, { 20, 20 }, { 82, 82 } },
 	[FP_NODE_LABEL] = { 'l', "thread or program", { 250, 290 }, { 30, 30 }, { 84, 80 } },
-	[FP_NODE_USER] = { 'u', "program code", { 8, 44 }, { 88, 94 }, { 66, 62 } },
+	[FP_NODE_USER] = { 'u', "program code", { 8, 38 }, { 88, 94 }, { 66, 62 } },
 	[FP_NODE_KERNEL] = { 'k', "kernel", { 204, 222 }, { 68, 62 }, { 74, 68 } },
 	[FP_NODE_JIT] = { 'j', "JIT or named code", { 158, 172 }, { 48, 44 }, { 56, 50 } },
 	[FP_NODE_INLINE] = { 'i', "inlined", { 50, 56 }, { 92, 84 }, { 76, 68 } },
