@@ -20,7 +20,7 @@ foreach(name agent collector)
   install(CODE "
     if(NOT EXISTS \"\$ENV{DESTDIR}/etc/fleetprof/${name}.conf\")
       file(INSTALL \"${CMAKE_SOURCE_DIR}/systemd/${name}.conf\"
-        DESTINATION \"\$ENV{DESTDIR}/etc/fleetprof\")
+        DESTINATION /etc/fleetprof) # which puts DESTDIR before it
     endif()")
 endforeach()
 

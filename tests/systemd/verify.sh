@@ -64,7 +64,7 @@ settings_of() { # the defaults a commented file shows, as section.key=value, sor
     /^[a-z_]+ =/ { printf "%s.%s=%s\n", section, $1, $2 }' | sort
 }
 dump_of() {
-  "$1" --config=/dev/null --dump-config | sed 's/[[:space:]]*#.*//' | awk -F' = ?' '
+  "$1" --config=/dev/null --dump-config | sed 's/[[:space:]]*;.*//' | awk -F' = ?' '
     /^\[/ { section = substr($0, 2, length($0) - 2) }
     /^[a-z_]+ =/ { printf "%s.%s=%s\n", section, $1, $2 }' | sort
 }
@@ -75,7 +75,7 @@ shows_defaults() { # PROGRAM FILE
   missing=$(comm -23 <(echo "$shown") <(dump_of "$1"))
   [ -z "$missing" ] || { echo "not the default: $missing"; return 1; }
 }
-sysusers_valid() { silent systemd-sysusers --root="$root" "$(find "$root" -path '*sysusers.d/*')"; }
+sysusers_valid() { systemd-sysusers --root="$root" "$(find "$root" -path '*sysusers.d/*')"; }
 accepts() { "$1" "--config=$2" --check-config; }
 
 check "the agent's unit is valid" verify_unit "$agent_unit"
