@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+// Arguments are string literals that the preprocessor joins; parentheses would part them.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define COUNTER(id, name_, help_)                                                                  \
 	[FP_M_##id] = { .name = "fleetprof_agent_" name_, .type = FP_METRIC_COUNTER, .help = help_ }
 #define GAUGE(id, name_, help_)                                                                    \
@@ -19,6 +21,7 @@
 			.labels = labels_,                                                         \
 			.help = help_ }
 
+// NOLINTEND(bugprone-macro-parentheses)
 #define RUNS_ROW(program_label, program, id, class, label)                                         \
 	[FP_M_RUNS_FIRST + (program)*FP_OUTCOME_COUNT + FP_OUTCOME_##id] = {                       \
 		.name = "fleetprof_agent_program_runs_total",                                      \

@@ -44,6 +44,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned int st
 	return result;
 }
 
+// NOLINTNEXTLINE(readability-function-size): eight parameters are libmicrohttpd's callback
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
 			      const char *method, const char *version, const char *upload_data,
 			      size_t *upload_size, void **request_context)

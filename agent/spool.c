@@ -176,7 +176,7 @@ static int find_oldest(const char *name, void *context)
 	if (!fp_spool_name_parse(name, &sequence))
 		return 0;
 	if (!oldest->count++ || strcmp(name, oldest->name) < 0)
-		strcpy(oldest->name, name);
+		fp_spool_name(sequence, oldest->name);
 	return 0;
 }
 
@@ -201,7 +201,7 @@ static int read_item(const struct fp_spool *spool, const struct fp_spool_entry *
 {
 	FP_AUTOBUF struct fp_buf file = { 0 };
 	size_t size = entry->header.payload_size;
-	char name[FP_SPOOL_NAME_MAX];
+	char name[FP_SPOOL_NAME_MAX] = "";
 	int error;
 
 	fp_spool_name(entry->sequence, name);
@@ -215,7 +215,7 @@ static int read_item(const struct fp_spool *spool, const struct fp_spool_entry *
 		entry->header.payload_hash)
 		return -EBADMSG;
 	error = fp_buf_append(&ret->bytes, file.data + FP_SPOOL_HEADER_SIZE, size);
-	strcpy(ret->name, name);
+	memcpy(ret->name, name, sizeof(name));
 	ret->sequence = entry->sequence;
 	ret->samples = entry->header.samples;
 	ret->start_realtime_ns = entry->header.start_realtime_ns;

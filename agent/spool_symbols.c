@@ -16,7 +16,8 @@
 #define SKIPPABLE_MAGIC 0x184D2A50u
 #define TABLE_BYTES_MAX (64u << 20)
 #define TABLES_MAX	1024 // kernels and modules of a host, several kernel updates over
-#define NAME_BYTES	(2 * FP_BUILD_ID_MAX + sizeof(SUFFIX))
+#define HEX_BYTES	(2 * (size_t)FP_BUILD_ID_MAX)
+#define NAME_BYTES	(HEX_BYTES + sizeof(SUFFIX))
 
 void fp_spool_symbols_clear(struct fp_spool_symbols *symbols)
 {
@@ -29,16 +30,15 @@ static void hex_name(const uint8_t *id, size_t id_len, char name[NAME_BYTES])
 {
 	for (size_t i = 0; i < id_len; i++)
 		snprintf(name + 2 * i, 3, "%02x", id[i]);
-	strcpy(name + 2 * id_len, SUFFIX);
+	memcpy(name + 2 * id_len, SUFFIX, sizeof(SUFFIX));
 }
 
 // The hex id of a file name, or false for names that are not ours.
-static bool parse_name(const char *name, char ret_id[2 * FP_BUILD_ID_MAX + 1])
+static bool parse_name(const char *name, char ret_id[HEX_BYTES + 1])
 {
 	size_t digits = strspn(name, "0123456789abcdef");
 
-	if (!digits || digits % 2 || digits > 2 * FP_BUILD_ID_MAX ||
-	    strcmp(name + digits, SUFFIX) != 0)
+	if (!digits || digits % 2 || digits > HEX_BYTES || strcmp(name + digits, SUFFIX) != 0)
 		return false;
 	memcpy(ret_id, name, digits);
 	ret_id[digits] = '\0';
@@ -102,7 +102,7 @@ static void id_list_free(struct id_list *list)
 static int add_id(const char *name, void *context)
 {
 	struct id_list *list = context;
-	char id[2 * FP_BUILD_ID_MAX + 1];
+	char id[HEX_BYTES + 1];
 	char **grown;
 
 	if (!parse_name(name, id) || list->count >= TABLES_MAX)
@@ -135,7 +135,7 @@ int fp_spool_list_symbols(struct fp_spool *spool, char ***ret_ids)
 int fp_spool_read_symbols(struct fp_spool *spool, const char *id, struct fp_spool_symbols *ret)
 {
 	FP_AUTOBUF struct fp_buf file = { 0 };
-	char name[NAME_BYTES], checked[2 * FP_BUILD_ID_MAX + 1];
+	char name[NAME_BYTES], checked[HEX_BYTES + 1] = "";
 	uint32_t head[2], path_size;
 	int error;
 
@@ -151,7 +151,7 @@ int fp_spool_read_symbols(struct fp_spool *spool, const char *id, struct fp_spoo
 	path_size = le32toh(head[1]);
 	if (le32toh(head[0]) != SKIPPABLE_MAGIC || path_size > file.len - sizeof(head))
 		return -EBADMSG;
-	strcpy(ret->id, checked);
+	memcpy(ret->id, checked, sizeof(checked));
 	fp_buf_append(&ret->path, file.data + sizeof(head), path_size);
 	error = fp_buf_byte(&ret->path, 0);
 	if (!error)
