@@ -50,8 +50,9 @@ static int refuse_pattern(int error_number, size_t offset, struct fp_buf *error)
 static int compile(struct fp_regex *regex, const char *pattern, size_t size, struct fp_buf *error)
 {
 	FP_CLEANUP(compile_context_freep) pcre2_compile_context *context = NULL;
-	const uint32_t options = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL | PCRE2_UTF |
-				 PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C;
+	// Bytes, not characters: a value may be any bytes, and `.` must match each of them.
+	const uint32_t options =
+	    PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOTALL | PCRE2_NEVER_UTF;
 	int error_number = 0;
 	PCRE2_SIZE offset = 0;
 

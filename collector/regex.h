@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// regex: regular expressions from strangers. PCRE2 without JIT, anchored at both ends, with
+// regex: regular expressions from strangers. PCRE2 without JIT, over bytes, anchored at both ends, with
 // limits on pattern length, matching steps, depth and heap.
 // Input: foreign pattern, foreign subject of any bytes.
 // Threads: one expression may be matched by many threads at once.

@@ -31,6 +31,7 @@ struct fp_symbol_service {
 	pthread_mutex_t lock;
 	struct fp_symbolizer *symbolizer;
 	struct fp_hashmap known; // struct known_key → struct known
+	const char **directories; // the symbolizer keeps pointing at them
 	size_t max_table_bytes;
 	int dirfd;
 };
@@ -90,17 +91,15 @@ static const char **split_directories(const char *text)
 int fp_symbol_service_open(const struct fp_symbol_service_options *options,
 			   struct fp_symbol_service **ret_service)
 {
-	FP_AUTOFREE const char **directories = split_directories(options->debug_dirs);
 	FP_AUTOFREE char *path = NULL;
 	struct fp_symbolizer_options symbolizer = {
-		.debug_dirs = directories,
 		.use_local_files = options->use_local_files,
 		.table_cache_bytes = options->cache_bytes,
 	};
 	struct fp_symbol_service *service;
 	int r;
 
-	if (!directories || asprintf(&path, "%s/symbols", options->directory) < 0)
+	if (asprintf(&path, "%s/symbols", options->directory) < 0)
 		return -ENOMEM;
 	service = calloc(1, sizeof(*service));
 	if (!service)
@@ -109,6 +108,10 @@ int fp_symbol_service_open(const struct fp_symbol_service_options *options,
 	service->known = FP_HASHMAP_INIT(struct known_key, struct known);
 	service->max_table_bytes = options->max_table_bytes;
 	service->dirfd = r = fp_dir_open(path, 0700);
+	service->directories = split_directories(options->debug_dirs);
+	symbolizer.debug_dirs = service->directories;
+	if (r >= 0 && !service->directories)
+		r = -ENOMEM;
 	if (r >= 0)
 		r = fp_symbolizer_new(&symbolizer, &service->symbolizer);
 	if (r < 0)
@@ -124,6 +127,7 @@ void fp_symbol_service_close(struct fp_symbol_service *service)
 		return;
 	fp_symbolizer_free(service->symbolizer);
 	fp_hashmap_free(&service->known);
+	free(service->directories);
 	fp_close_fd(&service->dirfd);
 	pthread_mutex_destroy(&service->lock);
 	free(service);

@@ -124,8 +124,8 @@ export class Flame {
     if (!color) {
       const [hue, spread, saturation] = palette[kind] || palette.unknown;
       const h = hash(tree.label(node));
-      const lightness = this.dark.matches ? 30 + 9 * h : 70 + 12 * h;
-      const strength = this.dark.matches ? saturation * 0.62 : saturation;
+      const lightness = this.dark.matches ? 37 + 10 * h : 70 + 12 * h;
+      const strength = this.dark.matches ? saturation * 0.75 : saturation;
       color = `hsl(${hue + spread * (h - 0.5)} ${strength}% ${lightness}%)`;
       this.colors.set(key, color);
     }
@@ -192,13 +192,13 @@ export class Flame {
     const context = this.context;
     const isMatch = this.matched && this.matched[node];
     const gap = width > 3 ? 1 : 0;
-    context.globalAlpha = faded ? 0.5 : this.matched && !isMatch ? 0.55 : 1;
+    context.globalAlpha = faded ? 0.5 : this.matched && !isMatch ? 0.65 : 1;
     context.fillStyle = isMatch ? (this.dark.matches ? "#b04fd8" : "#d07bf0") : this.color(node);
     context.fillRect(x, y + 1, Math.max(width - gap, 0.5), ROW - 1);
     if (width >= MIN_TEXT) {
       const room = Math.floor((width - 8) / this.letter);
       const text = this.tree.label(node);
-      context.fillStyle = this.dark.matches ? "#f2f2f2" : "#17181a";
+      context.fillStyle = this.dark.matches ? "#f7f7f7" : "#17181a";
       context.fillText(text.length > room ? `${text.slice(0, Math.max(room - 1, 1))}…` : text,
         x + 4, y + ROW / 2 + 1);
     }

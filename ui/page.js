@@ -143,7 +143,7 @@ async function show() {
   const isEmpty = view.stats.samples === 0;
   panels.showQuality(view);
   panels.showFooter(view);
-  for (const id of ["graph", "table", "crumbs", "builds"]) byId(id).hidden = isEmpty;
+  showParts(!isEmpty);
   showTree();
   if (isEmpty) {
     await showNothing();
@@ -154,6 +154,23 @@ async function show() {
   flame.toRoot();
   table.show(view, tree.total[0], state.sort);
   if (byId("builds").open) loadBuilds();
+}
+
+const refusals = {
+  0: "The collector cannot be reached",
+  400: "This selection is not valid",
+  422: "This selection is too large",
+  503: "The collector is busy",
+};
+
+// What is on the screen stays, unless there is nothing yet.
+function showRefusal(status, reason) {
+  panels.showError(refusals[status] || `The collector answered ${status}`, reason);
+  if (!view) showParts(false);
+}
+
+function showParts(isShown) {
+  for (const id of ["graph", "table", "crumbs", "builds"]) byId(id).hidden = !isShown;
 }
 
 async function load() {
@@ -167,12 +184,15 @@ async function load() {
     const answer = await fetch(`/api/v1/query?${urlState.apiQuery(state)}`, { signal: own.signal });
     const body = await answer.json();
     byId("selector").classList.toggle("wrong", answer.status === 400);
-    if (!answer.ok) throw new Error(body.reason);
-    view = body;
-    await show();
+    if (answer.ok) {
+      view = body;
+      await show();
+    } else {
+      showRefusal(answer.status, body.reason);
+    }
   } catch (error) {
     if (error.name === "AbortError") return;
-    panels.showError("The collector did not answer this", error.message);
+    showRefusal(0, error.message);
   }
   if (own !== loading) return;
   document.body.classList.remove("busy");
