@@ -61,6 +61,14 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 		fp_refusal_explain(error, "opening the process-event stream", refusal);
 		return error;
 	}
+	// One process: its mappings are read now, before it can exit unread.
+	if (session->config.sampler.tgid) {
+		error = fp_process_table_preload(session->processes, session->config.sampler.tgid);
+		if (error && error != -ESRCH) {
+			fp_refusal_explain(error, "reading the process's mappings", refusal);
+			return error;
+		}
+	}
 	error = fp_sampler_open(&session->config.sampler, &session->sampler, refusal);
 	if (error)
 		return error;
