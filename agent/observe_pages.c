@@ -68,7 +68,7 @@ static const struct {
 	{ FP_M_SPOOL_WRITABLE, true, true, "the spool cannot be written" },
 	{ FP_M_CONFIG_RELOAD_OK, true, false, "the last reload of the configuration was refused" },
 	{ FP_M_BALANCE_ERRORS, false, false, "counts in the kernel and in user space disagreed" },
-	{ FP_M_SHIP_BACKOFF, false, false, "the collector does not take batches; they wait" },
+	{ FP_M_SHIP_BACKOFF, false, false, "batches cannot be delivered; they wait in the spool" },
 };
 
 unsigned int fp_observe_readyz(const struct fp_observe_config *config, struct fp_buf *text)

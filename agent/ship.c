@@ -113,6 +113,7 @@ static bool open_delivery(struct role *role)
 	role->ship.should_stop = should_stop;
 	role->ship.stop_context = role;
 	error = fp_ship_open(role->config, role->metrics, &role->ship);
+	fp_metric_set(role->metrics, FP_M_SHIP_BACKOFF, error ? POLL_NS : 0);
 	if (!error) {
 		open_watches(role);
 		return true;

@@ -120,11 +120,29 @@ static int spool_new(int fd, const struct fp_spool_limits *limits, struct fp_spo
 	return error;
 }
 
+// Missing parents are made so that others may pass through: the ship role may be another user.
+static int make_directory(const char *directory)
+{
+	FP_AUTOFREE char *parent = strdup(directory);
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+	FP_AUTOCLOSE int fd = -1;
+
+	if (!parent)
+		return -ENOMEM;
+	if (slash && slash != parent) {
+		*slash = '\0';
+		fd = fp_dir_open(parent, 0755);
+		if (fd < 0)
+			return fd;
+	}
+	return fp_dir_open(directory, 0700);
+}
+
 int fp_spool_open(const char *directory, const struct fp_spool_limits *limits,
 		  struct fp_spool **ret)
 {
 	FP_CLEANUP(fp_spool_freep) struct fp_spool *spool = NULL;
-	int error = spool_new(fp_dir_open(directory, 0700), limits, &spool);
+	int error = spool_new(make_directory(directory), limits, &spool);
 
 	if (error)
 		return error;

@@ -133,7 +133,7 @@ static void the_endpoint_follows_the_page(void **state)
 	fp_metric_set(&metrics, FP_M_SHIP_BACKOFF, 5);
 	assert_int_equal(ask(port, "GET", "/healthz", &body), 200);
 	assert_int_equal(ask(port, "GET", "/readyz", &body), 200); // the network is only a note
-	assert_holds(&body, "degraded: the collector does not take batches");
+	assert_holds(&body, "degraded: batches cannot be delivered");
 	fp_metric_set(&metrics, FP_M_LOOP_TICK, fp_boottime_ns() - 11 * FP_NS_PER_S);
 	assert_int_equal(ask(port, "GET", "/healthz", &body), 503);
 	assert_holds(&body, "last turned 11 s ago");

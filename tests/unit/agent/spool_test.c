@@ -290,6 +290,26 @@ static void a_symbol_table_waits_with_its_name(void **state)
 	assert_int_equal(fp_spool_put_symbols(spool, id, 0, "", text, 1), -EINVAL);
 }
 
+static void missing_parents_let_another_user_pass(void **state)
+{
+	const struct place *place = *state;
+	FP_CLEANUP(fp_spool_freep) struct fp_spool *spool = NULL;
+	mode_t mask = umask(022);
+	char path[128];
+	struct stat info;
+
+	snprintf(path, sizeof(path), "%s/%s/spool", place->path, FP_SPOOL_SYMBOLS);
+	assert_int_equal(fp_spool_open(path, &roomy, &spool), 0);
+	umask(mask);
+	assert_int_equal(fstatat(place->fd, FP_SPOOL_SYMBOLS, &info, 0), 0);
+	assert_int_equal(info.st_mode & 07777, 0755);
+	assert_int_equal(fstat(spool->fd, &info), 0);
+	assert_int_equal(info.st_mode & 07777, 0700);
+	unlinkat(spool->fd, FP_SPOOL_QUARANTINE, AT_REMOVEDIR);
+	unlinkat(spool->fd, FP_SPOOL_SYMBOLS, AT_REMOVEDIR);
+	rmdir(path);
+}
+
 static void names_parse_strictly(void **state)
 {
 	static const char *const wrong[] = { "",
@@ -322,6 +342,7 @@ int main(void)
 		IN_A_PLACE(a_file_of_a_later_version_is_not_touched),
 		IN_A_PLACE(a_shared_spool_is_open_to_the_group_alone),
 		IN_A_PLACE(a_symbol_table_waits_with_its_name),
+		IN_A_PLACE(missing_parents_let_another_user_pass),
 		IN_A_PLACE(names_parse_strictly),
 	};
 
