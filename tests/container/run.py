@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import re
-import resource
 import shutil
 import socket
 import subprocess
@@ -34,6 +33,7 @@ UID = 64171
 SIX = 0x1C400080004
 DEFAULT_PROFILE = pathlib.Path("/usr/share/containers/seccomp.json")
 READY_S = 60
+LIMIT = 4096  # open files, processes
 
 
 def skip(reason):
@@ -101,7 +101,11 @@ class Image:
         (self.root / "host" / "machine-id").touch()
 
     def close(self):
-        subprocess.run(["umount", self.root], check=False)
+        """Whatever is still mounted below the folder: the image, and podman's own storage."""
+        mounts = [line.split()[1] for line in pathlib.Path("/proc/mounts").open()]
+        for path in reversed(mounts):
+            if path.startswith(f"{self.root.parent}/"):
+                subprocess.run(["umount", path], check=False)
 
 
 class Podman:
@@ -114,10 +118,9 @@ class Podman:
 
     @staticmethod
     def limits():
-        """This process's own: podman's default may lie above what this host lets it set."""
-        for name, limit in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
-            hard = resource.getrlimit(limit)[1]
-            yield from ("--ulimit", f"{name}={hard}:{hard}")
+        """Small ones: podman's defaults may lie above what this host lets it set."""
+        for name in ("nofile", "nproc"):
+            yield from ("--ulimit", f"{name}={LIMIT}:{LIMIT}")
 
     def arguments(self, name, container, user, mounts):
         """podman's words for a container of the manifests."""

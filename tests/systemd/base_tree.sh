@@ -26,7 +26,7 @@ mkdir -p "$CACHE"
 exec 9>"$CACHE/lock"
 flock 9 # two tests want it at once: one makes it, the other waits
 if [ ! -e "$tree/.complete" ]; then
-  rm -rf -- "$tree" "$tree.log"
+  rm -rf -- "$CACHE"/bookworm-* # of other package lists too
   if ! debootstrap --variant=minbase --include="$packages" bookworm "$tree" \
     >"$tree.log" 2>&1 9>&-; then
     tail -n 5 "$tree.log" >&2
