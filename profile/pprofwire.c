@@ -201,7 +201,8 @@ static int encode_samples(const struct fp_pprof *pprof, struct encoder *encoder)
 		message_sample *message = &encoder->samples[i];
 
 		fleetprof__pprof__sample__init(message);
-		message->location_id = pprof->location_ids + row->locations;
+		message->location_id =
+		    row->locations_count ? pprof->location_ids + row->locations : NULL;
 		message->n_location_id = row->locations_count;
 		message->value = pprof->values + row->values;
 		message->n_value = pprof->head.types_count;

@@ -35,7 +35,7 @@ static uint8_t leading_underscores(const char *name, size_t size)
 int fp_symbol_builder_add(struct fp_symbol_builder *builder, const struct fp_symbol *symbol)
 {
 	size_t pool_max = builder->pool_max ? builder->pool_max : POOL_MAX_DEFAULT;
-	size_t size = symbol->name_size;
+	size_t size = strnlen(symbol->name ? symbol->name : "", symbol->name_size);
 	struct fp_symbol_row row = { .address = symbol->address,
 				     .limit = symbol->limit,
 				     .rank = symbol->rank };
