@@ -108,6 +108,7 @@ int fp_session_open(const struct fp_session_config *config, struct fp_session **
 						  .kernel = session->kernel,
 						  .static_labels = config->static_labels };
 	fp_process_table_set_catch_up(session->processes, catch_up, session);
+	session->stats.map_bytes = fp_sampler_map_bytes(session->sampler);
 	fp_records_init(&session->records,
 			config->sampler.off_cpu &&
 			    !strcmp(fp_sampler_hook(session->sampler, FP_SOURCE_OFFCPU),
@@ -240,6 +241,11 @@ static void keep_books(struct fp_session *session, const struct fp_epoch *epoch)
 		if (epoch->entries[source] > stats->entries_peak)
 			stats->entries_peak = epoch->entries[source];
 	}
+	// asked of the kernel once per epoch, since every map costs a look at /proc
+	stats->map_bytes = fp_sampler_map_bytes(session->sampler);
+	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
+		fp_sampler_run_time(session->sampler, program, &stats->bpf_run_ns[program],
+				    &stats->bpf_runs[program]);
 	stats->epochs++;
 	stats->balance_errors += !epoch_balanced(epoch);
 }
@@ -330,14 +336,10 @@ void fp_session_stats(const struct fp_session *session, struct fp_session_stats 
 	fp_process_table_stats(session->processes, &processes);
 	ret->processes = processes.processes;
 	ret->process_bytes = processes.bytes;
-	ret->map_bytes = fp_sampler_map_bytes(session->sampler);
 	ret->capacity = fp_sampler_capacity(session->sampler);
 	ret->hz = fp_sampler_hz(session->sampler);
 	for (int source = 0; source < FP_SOURCE_COUNT; source++)
 		ret->hook[source] = fp_sampler_hook(session->sampler, source);
-	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
-		fp_sampler_run_time(session->sampler, program, &ret->bpf_run_ns[program],
-				    &ret->bpf_runs[program]);
 }
 
 const struct fp_epoch *fp_session_last_epoch(const struct fp_session *session)
