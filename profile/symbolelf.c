@@ -39,10 +39,10 @@ static bool elf_is_build(const struct fp_elf *elf, const struct fp_build *build)
 	return length == build->id_len && memcmp(id, build->id, length) == 0;
 }
 
-static int elf_file_open(const char *path, int flags, struct elf_file *file)
+static int elf_file_open(const char *path, struct elf_file *file)
 {
 	// Not blocked by a FIFO, not made the controlling terminal of a tty put in the place.
-	file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+	file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file->fd < 0)
 		return errno == EACCES ? -EPERM : -errno;
 	return fp_elf_open(file->fd, &file->elf);
@@ -64,7 +64,7 @@ static int open_debug_file(const struct fp_symbolizer_options *options,
 			fp_buf_printf(&path, "%02x", build->id[i]);
 		if (fp_buf_str(&path, ".debug"))
 			return -ENOMEM;
-		if (elf_file_open((const char *)path.data, 0, file) == 0 &&
+		if (elf_file_open((const char *)path.data, file) == 0 &&
 		    elf_is_build(file->elf, build))
 			return 0;
 		elf_file_close(file);
@@ -85,8 +85,7 @@ static int open_binary(const struct fp_symbolizer_options *options,
 	if (fp_buf_printf(&path, "%s%s", options->root_prefix ? options->root_prefix : "",
 			  request->path))
 		return -ENOMEM;
-	// A mapped path is fully resolved: a link in its place is not the file.
-	error = elf_file_open((const char *)path.data, O_NOFOLLOW, file);
+	error = elf_file_open((const char *)path.data, file);
 	if (error)
 		return error;
 	if (has_note_id(request->build) && !elf_is_build(file->elf, request->build)) {
