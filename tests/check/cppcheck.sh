@@ -27,8 +27,8 @@ mkdir -p "$cache"
 "$here/sources.sh" . '*.c' | grep -Ev '^(tests|bench|bpf)/' >"$cache/files"
 cppcheck --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
 	--error-exitcode=1 --quiet --cppcheck-build-dir="$cache" -j "$(nproc)" \
-	-D_GNU_SOURCE -D__x86_64__ -DFP_VERSION='"0"' '-DLIBBPF_OPTS(type,name,...)=struct type name' \
-	-I . \
+	-D_GNU_SOURCE -D__x86_64__ -DFP_VERSION='"0"' \
+	--include="$here/cppcheck.h" -I . \
 	--suppress=missingIncludeSystem --suppress=missingInclude --suppress=memleak \
 	--suppress=legacyUninitvar --suppress=ctuuninitvar --suppress=internalAstError \
 	--suppress=autoVariables:collector/append.c \

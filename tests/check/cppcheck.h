@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cppcheck: what cppcheck must know of macros from headers it does not read. Never compiled.
+#define LIBBPF_OPTS(type, name, ...) struct type name
+#define json_array_foreach(array, i, item)                                                         \
+	for (i = 0; (item = json_array_get(array, i)) != NULL; i++)
