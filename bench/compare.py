@@ -123,7 +123,7 @@ def sample_cost(arguments):
     head = (f"## BPF nanoseconds per CPU sample, 30 user frames\n\n"
             f"{arguments.pairs} interleaved rounds of {arguments.seconds} s; "
             f"median (min..max).\n")
-    report.write(arguments.out, "sample-cost", results, head + tables)
+    report.write(arguments, "sample-cost", results, head + tables)
     return 1 if failed else 0
 
 
@@ -220,7 +220,7 @@ def switch_cost(arguments):
             f"median (min..max).\n\n")
     text = head + report.table(["tool", "us per round trip", "times none", "BPF ns per switch",
                                 "switches per s", "to the better peer"], rows)
-    report.write(arguments.out, "switch-cost",
+    report.write(arguments, "switch-cost",
                  {"machine": report.machine(), "tools": values, "unable": unable, "ratio": ratio},
                  text + unable_text(unable))
     return 1 if arguments.require is not None and (ratio or 0) > arguments.require else 0
@@ -290,7 +290,7 @@ def storm(arguments):
     text = head + report.table(
         ["tool", "profiles", "tool CPU s", "BPF s", "peak RSS MiB", "BPF maps MiB",
          "lost stacks", "attach s", "compiles"], rows)
-    report.write(arguments.out, "storm",
+    report.write(arguments, "storm",
                  {"machine": report.machine(), "tools": values, "unable": unable},
                  text + unable_text(unable))
     return 0
@@ -315,8 +315,8 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("section", choices=[*SECTIONS, "all"])
-    parser.add_argument("--build", type=pathlib.Path, default=tools.ROOT / "build",
-                        help="build folder with agent/ and tests/programs/ (default: build)")
+    parser.add_argument("--build", type=pathlib.Path, default=tools.ROOT / "build" / "release",
+                        help="build folder with agent/ and tests/programs/ (default: build/release)")
     parser.add_argument("--seconds", type=float, help="length of one measurement")
     parser.add_argument("--pairs", type=int, help="rounds")
     parser.add_argument("--hz", type=lambda text: [int(hz) for hz in text.split(",")],
@@ -325,6 +325,7 @@ def parse():
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE",
                         help="a setting of our agent")
     parser.add_argument("--out", default="bench-results", help="folder for JSON and Markdown")
+    parser.add_argument("--update", metavar="PAGE", help="put the tables into docs/overhead.md")
     parser.add_argument("--require", type=float,
                         help="fail when our cost is above this share of the better peer's")
     return parser.parse_args()

@@ -136,7 +136,7 @@ HEADER = ["Hz", "load", "host busy %", "samples/s", "ns/sample", "switches/s", "
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=tools.ROOT / "build")
+    parser.add_argument("--build", type=pathlib.Path, default=tools.ROOT / "build" / "release")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--settle", type=float, default=6, help="seconds before measuring")
     parser.add_argument("--rates", default="19,99")
@@ -144,6 +144,7 @@ def main():
                         help=f"of {','.join(LOADS)}")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument("--out", default="bench-results")
+    parser.add_argument("--update", metavar="PAGE", help="put the table into docs/overhead.md")
     arguments = parser.parse_args()
     arguments.programs = arguments.build / "tests" / "programs"
     tools.Fleetprof.build = arguments.build
@@ -161,7 +162,7 @@ def main():
     text = (f"## What the agent costs, CPU and off-CPU profiles both on\n\n"
             f"{arguments.seconds:.0f} s a row, on {os.cpu_count()} CPUs; batches spooled, "
             f"not shipped.\n\n" + report.table(HEADER, [row(figures) for figures in results]))
-    report.write(arguments.out, "overhead", {"machine": report.machine(), "rows": results}, text)
+    report.write(arguments, "overhead", {"machine": report.machine(), "rows": results}, text)
     return 0
 
 

@@ -160,7 +160,7 @@ class Fleetprof(Tool):
     root with the capabilities the daemon keeps. Batches go to `ship_to`, else stay spooled."""
 
     name = "fleetprof"
-    build = ROOT / "build"
+    build = ROOT / "build" / "release"
     ship_to = ""
     settings = ()  # further lines `section.key=value` for its configuration
 

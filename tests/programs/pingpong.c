@@ -72,6 +72,8 @@ static void play_processes(struct game *game)
 	if (partner < 0)
 		die("fork");
 	if (partner == 0) {
+		close(game->there[1]); // else it would never see that the other side has died
+		close(game->back[0]);
 		pong(game);
 		_exit(0);
 	}
