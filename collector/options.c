@@ -168,5 +168,7 @@ int fp_collector_options_print(const struct fp_collector_options *options)
 	}
 	if (text.error)
 		return text.error;
+	if (!text.len)
+		return 0;
 	return fwrite(text.data, 1, text.len, stdout) == text.len && fflush(stdout) == 0 ? 0 : -EIO;
 }
