@@ -138,7 +138,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=tools.ROOT / "build" / "release")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--settle", type=float, default=6, help="seconds before measuring")
+    parser.add_argument("--settle", type=float, default=8, help="seconds before measuring")
     parser.add_argument("--rates", default="19,99")
     parser.add_argument("--loads", default="idle,mixed,storm,pingpong",
                         help=f"of {','.join(LOADS)}")
