@@ -3,6 +3,7 @@
 
 #include "common/file.h"
 #include "cpus.h"
+#include "hotplug.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -14,6 +15,7 @@ struct fp_perf_events {
 	int program_fd;
 	uint32_t hz;
 	uint32_t sampled;
+	struct fp_hotplug *hotplug;
 	struct fp_cpus cpus; // scratch of sync
 	int fds[FP_CPUS_MAX];
 };
@@ -45,17 +47,30 @@ static int open_event(uint32_t cpu, uint32_t hz, int program_fd)
 	return fp_take_fd(&fd);
 }
 
+static void let_go(struct fp_perf_events *events, uint32_t cpu)
+{
+	if (events->fds[cpu] < 0)
+		return;
+	fp_close_fd(&events->fds[cpu]);
+	events->sampled--;
+}
+
 int fp_perf_events_sync(struct fp_perf_events *events)
 {
-	int error = fp_cpus_read(&events->cpus);
+	int error;
 
+	// A CPU that leaves after this look is heard of at the next.
+	fp_hotplug_look(events->hotplug);
+	for (uint32_t cpu = 0; cpu < FP_CPUS_MAX; cpu++) {
+		if (fp_hotplug_left(events->hotplug, cpu))
+			let_go(events, cpu);
+	}
+	error = fp_cpus_read(&events->cpus);
 	if (error)
 		return error;
 	for (uint32_t cpu = 0; cpu < FP_CPUS_MAX; cpu++) {
-		if (events->fds[cpu] >= 0 && !events->cpus.online[cpu]) {
-			fp_close_fd(&events->fds[cpu]);
-			events->sampled--;
-		}
+		if (!events->cpus.online[cpu])
+			let_go(events, cpu);
 		if (events->fds[cpu] >= 0 || !events->cpus.online[cpu])
 			continue;
 		int fd = open_event(cpu, events->hz, events->program_fd);
@@ -88,6 +103,9 @@ int fp_perf_events_open(int program_fd, uint32_t hz, struct fp_perf_events **ret
 		events->fds[cpu] = -1;
 	events->program_fd = program_fd;
 	events->hz = hz < limit ? hz : limit;
+	result = fp_hotplug_open(&events->hotplug);
+	if (result)
+		return result;
 	result = fp_perf_events_sync(events);
 	// The kernel may lower its limit at any moment ("interrupt took too long").
 	while (result == -EINVAL && events->hz > 1) {
@@ -107,5 +125,6 @@ void fp_perf_events_free(struct fp_perf_events *events)
 		return;
 	for (uint32_t cpu = 0; cpu < FP_CPUS_MAX; cpu++)
 		fp_close_fd(&events->fds[cpu]);
+	fp_hotplug_free(events->hotplug);
 	free(events);
 }

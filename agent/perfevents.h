@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // perfevents: one sampling perf event per online CPU with a BPF program on it. A CPU that
-// goes offline takes its event with it for good, so the set is compared with the online
-// CPUs every so often and mended.
+// goes offline takes its event with it for good, so every so often the set is compared with
+// the online CPUs and with what hotplug.h heard of those that left, and mended.
 // Source: perf_event_open(2); PERF_COUNT_SW_CPU_CLOCK is an hrtimer of fixed period 1e9/Hz.
 #pragma once
 

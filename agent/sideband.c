@@ -2,6 +2,7 @@
 #include "sideband.h"
 
 #include "cpus.h"
+#include "hotplug.h"
 #include "procfs.h"
 #include "sideband_record.h"
 
@@ -33,6 +34,7 @@ struct fp_sideband {
 	int epoll_fd;
 	uint32_t ring_bytes;
 	bool no_build_ids; // the kernel is older than 5.12
+	struct fp_hotplug *hotplug;
 	struct ring *rings;
 	size_t count, capacity;
 	uint64_t lost;					    // not yet reported
@@ -135,19 +137,33 @@ static int ring_add(struct fp_sideband *sideband, uint32_t cpu)
 	return 0;
 }
 
+// What is in the ring is read before it is closed. The event is dead, or, where we only hear
+// that its CPU may have left, must be: another is about to say the same.
+static void ring_leave(struct ring *ring)
+{
+	ring->gone = true;
+	(void)ioctl(ring->fd, PERF_EVENT_IOC_DISABLE, 0);
+}
+
 int fp_sideband_sync_cpus(struct fp_sideband *sideband)
 {
 	struct fp_cpus cpus;
-	int r = fp_cpus_read(&cpus);
+	int r;
 
+	// A CPU that leaves after this look is heard of at the next.
+	fp_hotplug_look(sideband->hotplug);
+	for (size_t i = 0; i < sideband->count; i++) {
+		if (fp_hotplug_left(sideband->hotplug, sideband->rings[i].cpu))
+			ring_leave(&sideband->rings[i]);
+	}
+	r = fp_cpus_read(&cpus);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < sideband->count; i++) {
 		struct ring *ring = &sideband->rings[i];
 
-		// A ring whose CPU left and came back in between is dead as well, but cannot be
-		// told from a live one here; the kernel detached its event when the CPU left.
-		ring->gone = ring->gone || !cpus.online[ring->cpu];
+		if (!cpus.online[ring->cpu])
+			ring_leave(ring);
 		if (!ring->gone)
 			cpus.online[ring->cpu] = 0;
 	}
@@ -178,6 +194,9 @@ int fp_sideband_open(uint32_t ring_bytes, struct fp_sideband **ret)
 	sideband->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (sideband->epoll_fd < 0)
 		return -errno;
+	r = fp_hotplug_open(&sideband->hotplug);
+	if (r < 0)
+		return r;
 	r = fp_sideband_sync_cpus(sideband);
 	if (r < 0)
 		return r;
@@ -192,6 +211,7 @@ void fp_sideband_free(struct fp_sideband *sideband)
 	for (size_t i = 0; i < sideband->count; i++)
 		ring_close(&sideband->rings[i]);
 	free(sideband->rings);
+	fp_hotplug_free(sideband->hotplug);
 	fp_close_fd(&sideband->epoll_fd);
 	free(sideband);
 }

@@ -43,4 +43,6 @@ int fp_sideband_fd(const struct fp_sideband *sideband); // epoll fd, readable at
 // Returns 0 or -errno; *ret_lost gets the number of records the kernel says it lost.
 int fp_sideband_read(struct fp_sideband *sideband, fp_event_fn fn, void *context,
 		     uint64_t *ret_lost);
-int fp_sideband_sync_cpus(struct fp_sideband *sideband); // hotplug; as fp_sampler_sync_cpus
+// Opens the CPUs that came online or left and came back (agent/hotplug.h) since the last call,
+// lets go of those that left; what their rings hold is still read. Number of CPUs or -errno.
+int fp_sideband_sync_cpus(struct fp_sideband *sideband);
