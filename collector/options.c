@@ -131,6 +131,16 @@ static void print_help(struct fp_buf *text)
 	}
 }
 
+static const char settings_head[] =
+    "<!-- Printed by `fleetprof-collector --print-docs=settings`; do not edit. -->\n"
+    "# Settings of the collector\n\n"
+    "`" FP_COLLECTOR_CONFIG_PATH "`, then `/etc/fleetprof/collector.conf.d/*.conf`, then the\n"
+    "environment (`FLEETPROF_<SECTION>_<KEY>`), then flags (`--section-key=value`); the last one\n"
+    "wins.\n";
+static const char metrics_head[] =
+    "<!-- Printed by `fleetprof-collector --print-docs=metrics`; do not edit. -->\n"
+    "# Metrics of the collector\n\nServed as `/metrics` on `http.listen`.\n";
+
 static void print_routes(struct fp_buf *text)
 {
 	fp_buf_str(text, "| Method | Path | What it does |\n|---|---|---|\n");
@@ -151,9 +161,11 @@ int fp_collector_options_print(const struct fp_collector_options *options)
 		fp_settings_dump(&fp_collector_settings, &options->config, options->origins, &text);
 		break;
 	case FP_ACTION_DOCS_SETTINGS:
+		fp_buf_str(&text, settings_head);
 		fp_settings_markdown(&fp_collector_settings, &text);
 		break;
 	case FP_ACTION_DOCS_METRICS:
+		fp_buf_str(&text, metrics_head);
 		fp_metrics_markdown(fp_collector_metrics, FP_COLLECTOR_METRIC_COUNT, &text);
 		break;
 	case FP_ACTION_DOCS_ROUTES:

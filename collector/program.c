@@ -36,6 +36,12 @@ static int on_stop_signal(struct fp_loop_source *source, uint32_t events, void *
 	return 0;
 }
 
+static int on_reload_signal(struct fp_loop_source *source, uint32_t events, void *context)
+{
+	fp_info("every setting of the collector takes effect at a restart; nothing is reloaded");
+	return 0;
+}
+
 static int on_watchdog(struct fp_loop_source *source, uint32_t events, void *context)
 {
 	fp_notify("WATCHDOG=1");
@@ -181,6 +187,8 @@ static int prepare_loop(struct service *service)
 		r = fp_loop_add_signal(service->loop, SIGTERM, on_stop_signal, service);
 	if (r == 0)
 		r = fp_loop_add_signal(service->loop, SIGINT, on_stop_signal, service);
+	if (r == 0)
+		r = fp_loop_add_signal(service->loop, SIGHUP, on_reload_signal, service);
 	return r;
 }
 

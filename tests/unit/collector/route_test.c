@@ -2,6 +2,7 @@
 #include "tests/unit/cases.h"
 
 #include "collector/http.h"
+#include "common/file.h"
 
 #include <string.h>
 
@@ -63,12 +64,29 @@ static void a_reason_is_valid_json_whatever_it_quotes(void **state)
 	fp_buf_free(&response.body);
 }
 
+static void every_route_is_documented(void **state)
+{
+	FP_AUTOBUF struct fp_buf page = { 0 };
+
+	assert_int_equal(fp_file_read(FP_SOURCE_DIR "/docs/http-api.md", 1 << 20, &page), 0);
+	fp_buf_byte(&page, 0);
+	for (size_t i = 0; i < fp_routes_count; i++) {
+		char heading[128];
+
+		snprintf(heading, sizeof(heading), "`%s %s`", fp_routes[i].method,
+			 fp_routes[i].path);
+		if (!strstr((char *)page.data, heading))
+			fail_msg("docs/http-api.md says nothing about %s", heading);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FP_CASE("requests meet their route or are refused", requests_meet_their_route),
 		FP_CASE("a reason is valid JSON whatever it quotes",
 			a_reason_is_valid_json_whatever_it_quotes),
+		FP_CASE("every route is documented", every_route_is_documented),
 	};
 
 	return cmocka_run_group_tests_name("route", tests, NULL, NULL);
