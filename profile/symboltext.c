@@ -153,7 +153,9 @@ int fp_symbol_text(const char *text, size_t size, struct fp_symbol_builder *buil
 
 static bool is_text_symbol(const struct words *words)
 {
-	return words->count >= 3 && words->size[1] == 1 && memchr("TtWw", words->start[1][0], 4);
+	char type = words->count >= 3 && words->size[1] == 1 ? words->start[1][0] : 0;
+
+	return type == 'T' || type == 't' || type == 'W' || type == 'w';
 }
 
 static int find_stext(const char *text, size_t size, uint64_t *ret_stext)

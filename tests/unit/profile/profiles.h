@@ -4,14 +4,12 @@
 // summary. All of it is made through the public interface.
 #pragma once
 
-#include "../cases.h"
+#include "symbolizers.h"
 
 #include "profile/fold.h"
 #include "proto/profile.h"
 
 #include <string.h>
-
-#define FP_AUTOSYMBOLIZER FP_CLEANUP(fp_symbolizer_freep)
 
 enum { APP, LIBC, ANONYMOUS_FILE, KERNEL, MODULE, VDSO, BUILDS };
 
