@@ -75,27 +75,32 @@ static bool read_kernel_id(uint8_t id[KERNEL_ID_LEN])
 	       length == KERNEL_ID_LEN;
 }
 
-// Files are looked up in the root directory of the process: in a container they are not ours.
-static int open_symbolizer(int root_fd, struct fp_symbolizer **ret)
-{
+// Where symbols are looked for; the symbolizer borrows all of it.
+struct places {
 	uint8_t kernel_id[KERNEL_ID_LEN];
-	char prefix[40] = "", debug[64];
-	const char *debug_dirs[] = { "/usr/lib/debug", NULL, NULL };
+	char root[40], debug[64];
+	const char *debug_dirs[3];
+};
+
+// Files are looked up in the root directory of the process: in a container they are not ours.
+static int open_symbolizer(int root_fd, struct places *places, struct fp_symbolizer **ret)
+{
 	struct fp_symbolizer_options options = {
-		.debug_dirs = debug_dirs,
+		.debug_dirs = places->debug_dirs,
 		.use_local_files = true,
 		.allow_paths_without_id = true,
 	};
 
+	places->debug_dirs[0] = "/usr/lib/debug";
 	if (root_fd >= 0) {
-		snprintf(prefix, sizeof(prefix), "/proc/self/fd/%d", root_fd);
-		snprintf(debug, sizeof(debug), "%s/usr/lib/debug", prefix);
-		options.root_prefix = prefix;
-		debug_dirs[1] = debug;
+		snprintf(places->root, sizeof(places->root), "/proc/self/fd/%d", root_fd);
+		snprintf(places->debug, sizeof(places->debug), "%s/usr/lib/debug", places->root);
+		options.root_prefix = places->root;
+		places->debug_dirs[1] = places->debug;
 	}
-	if (read_kernel_id(kernel_id)) {
+	if (read_kernel_id(places->kernel_id)) {
 		options.kallsyms_path = "/proc/kallsyms";
-		options.kernel_build_id = kernel_id;
+		options.kernel_build_id = places->kernel_id;
 	}
 	return fp_symbolizer_new(&options, ret);
 }
@@ -266,9 +271,10 @@ static void summarize(const struct view *view)
 int fp_snapshot_view(const struct fp_snapshot_options *options,
 		     const struct fp_snapshot_result *result, int root_fd)
 {
+	struct places places = { 0 };
 	struct fp_symbolizer *symbolizer FP_CLEANUP(fp_symbolizer_freep) = NULL;
 	struct view view = { .options = options, .result = result };
-	int r = options->raw ? 0 : open_symbolizer(root_fd, &symbolizer);
+	int r = options->raw ? 0 : open_symbolizer(root_fd, &places, &symbolizer);
 	int code;
 
 	if (r < 0)

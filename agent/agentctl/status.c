@@ -118,8 +118,6 @@ static void print_delivery(const json_t *status)
 static void print_status(const json_t *status)
 {
 	const json_t *warnings = json_object_get(status, "warnings");
-	size_t i;
-	json_t *warning;
 
 	printf("fleetprof-agent %s, pid %llu, on %s (Linux %s), %llu CPUs, up %llu s\n",
 	       fp_json_text(status, "version"), (unsigned long long)fp_json_number(status, "pid"),
@@ -130,8 +128,8 @@ static void print_status(const json_t *status)
 	print_programs(json_object_get(status, "programs"));
 	print_kernel_side(status);
 	print_delivery(status);
-	json_array_foreach((json_t *)warnings, i, warning)
-	    printf("  warning   %s\n", json_string_value(warning));
+	for (size_t i = 0; i < json_array_size(warnings); i++)
+		printf("  warning   %s\n", json_string_value(json_array_get(warnings, i)));
 }
 
 int fp_status_fetch(const char *socket_path, json_t **ret)

@@ -19,6 +19,7 @@ import xml.etree.ElementTree
 from control_agent import Agent, Folder, run, wait_for
 from reference import Check, arguments, skip_unless_live
 
+ALONE = "without an agent"
 SPIN = "while :; do :; done"
 
 
@@ -106,10 +107,17 @@ def check_processes(check, take):
           f"a thread's number takes its process ({result.stderr!r})")
 
 
-def check_interrupt(check, command, pid, folder):
+def samples_itself(pid):
+    links = pathlib.Path(f"/proc/{pid}/fd").iterdir()
+    return any("perf" in os.readlink(link) for link in links)
+
+
+def check_interrupt(check, command, pid, folder, alone):
     out = folder / "early.folded"
     child = subprocess.Popen([*command, "snapshot", "--pid", pid, "--duration", "60s", "-o", out],
                              stderr=subprocess.PIPE, text=True)
+    if alone:
+        wait_for(lambda: samples_itself(child.pid), "it samples")
     time.sleep(3)
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
@@ -160,7 +168,7 @@ def check_way(check, folder, command, way):
     with Spinner() as pid:
         check_formats(check, take, folder, pid)
         check_both(check, take, folder, pid)
-        check_interrupt(check, command, pid, folder)
+        check_interrupt(check, command, pid, folder, way == ALONE)
         check_output(check, take, folder, pid)
         check_terminal(check, command, pid)
     check_processes(check, take)
@@ -176,7 +184,7 @@ def main():
         agentctl = build / "agent" / "agentctl"
         (folder / "alone").mkdir()
         check_way(check, folder / "alone", [agentctl, "--socket", folder / "none.sock"],
-                  "without an agent")
+                  ALONE)
         result = run([agentctl, "--socket", folder / "none.sock", "snapshot", "--pid", "1"],
                      user="nobody")
         check(result.returncode == 3 and "no agent answers" in result.stderr,
