@@ -136,7 +136,7 @@ static const char settings_head[] =
     "# Settings of the collector\n\n"
     "`" FP_COLLECTOR_CONFIG_PATH "`, then `/etc/fleetprof/collector.conf.d/*.conf`, then the\n"
     "environment (`FLEETPROF_<SECTION>_<KEY>`), then flags (`--section-key=value`); the last one\n"
-    "wins.\n";
+    "wins.\n\n";
 static const char metrics_head[] =
     "<!-- Printed by `fleetprof-collector --print-docs=metrics`; do not edit. -->\n"
     "# Metrics of the collector\n\nServed as `/metrics` on `http.listen`.\n";

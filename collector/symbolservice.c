@@ -30,7 +30,7 @@ struct known {
 struct fp_symbol_service {
 	pthread_mutex_t lock;
 	struct fp_symbolizer *symbolizer;
-	struct fp_hashmap known; // struct known_key → struct known
+	struct fp_hashmap known;  // struct known_key → struct known
 	const char **directories; // the symbolizer keeps pointing at them
 	size_t max_table_bytes;
 	int dirfd;

@@ -133,3 +133,20 @@ uint64_t example_sum(struct fp_store *store, const char *selector)
 	fp_profile_free(answer.profile);
 	return answer.facts.samples;
 }
+
+struct fp_store_answer example_answer(struct fp_store *store, uint64_t from_s, uint64_t to_s,
+				      const char *keep)
+{
+	const struct fp_selector everything = { 0 };
+	FP_AUTOBUF struct fp_buf error = { 0 };
+	struct fp_store_answer answer = { 0 };
+	struct fp_store_query query = { .type = FP_PROFILE_CPU,
+					.selector = &everything,
+					.range = { from_s * EXAMPLE_S, to_s * EXAMPLE_S },
+					.keep_label = keep,
+					.max_rows = UINT64_MAX,
+					.max_memory_bytes = UINT64_MAX };
+
+	assert_int_equal(fp_store_query(store, &query, &answer, &error), 0);
+	return answer;
+}

@@ -28,3 +28,9 @@ int example_append_at(struct fp_store *store, const struct example *example, uin
 // CPU samples that a selector finds in all of time.
 uint64_t example_sum(struct fp_store *store, const char *selector);
 const char *example_directory(void); // a fresh one
+// CPU samples of all labels in a range; the caller frees the profile. keep: see merge.h.
+struct fp_store_answer example_answer(struct fp_store *store, uint64_t from_s, uint64_t to_s,
+				      const char *keep);
+
+#define OPENED(path) example_open(path, NULL, NULL)
+#define AUTOSTORE    FP_CLEANUP(fp_store_closep)
