@@ -233,20 +233,24 @@ start_all() {
   demo_pid=$started_pid
 }
 
-# query TYPE FORMAT ROWS: what the collector has of the last minutes.
+# query PARAMETER…: what the collector has of the last minutes.
 query() {
-  curl -fsS --max-time 30 --get "http://127.0.0.1:$port/api/v1/query" \
-    --data-urlencode "type=$1" --data-urlencode "format=$2" --data-urlencode "rows=$3" \
+  local parameter words=()
+  for parameter in "$@"; do words+=(--data-urlencode "$parameter"); done
+  curl -fsS --max-time 30 --get "http://127.0.0.1:$port/api/v1/query" "${words[@]}" \
     --data-urlencode "root=executable" --data-urlencode "from=now-15m"
 }
 
 # An answer that shows a function of the demo: then every stage has worked.
-first_data() { query cpu folded 1 2>/dev/null | grep -q parse_query; }
+first_data() { query type=cpu format=folded 2>/dev/null | grep -q parse_query; }
 
-# paths TYPE: the stacks that hold most, a line each, as far as it fits. CPU as a share, time
-# off the CPU in seconds: threads wait side by side, a share of that says nothing.
+# paths TYPE: the stacks that hold most, a line each, as far as it fits. CPU as a share; time
+# off the CPU in seconds (threads wait side by side, a share of that says nothing) and without
+# the kernel's frames, which all end in schedule.
 paths() {
-  query "$1" folded 1 | awk '{
+  local kernel=1
+  [ "$1" = cpu ] || kernel=0
+  query type="$1" format=folded kernel="$kernel" | awk '{
     value = $NF
     sub(/ [0-9]+$/, "")
     printf "%.0f\t%s\n", value, $0
@@ -264,7 +268,7 @@ paths() {
 
 show_profile() {
   say ""
-  query cpu table "$FUNCTIONS" || fail "the collector gave no table"
+  query type=cpu format=table rows="$FUNCTIONS" || fail "the collector gave no table"
   say ""
   say "Hottest paths on CPU, outermost first:"
   paths cpu
