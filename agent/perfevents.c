@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "perfevents.h"
 
+#include "common/clock.h"
 #include "common/file.h"
 #include "cpus.h"
 #include "hotplug.h"
+#include "privilege.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -23,26 +26,54 @@ struct fp_perf_events {
 static uint32_t max_sample_rate(void)
 {
 	struct fp_buf text FP_AUTOBUF = {};
+	uint32_t limit;
 
 	if (fp_file_read("/proc/sys/kernel/perf_event_max_sample_rate", 64, &text) ||
 	    fp_buf_byte(&text, 0))
 		return UINT32_MAX;
-	return (uint32_t)strtoul((const char *)text.data, NULL, 10);
+	limit = (uint32_t)strtoul((const char *)text.data, NULL, 10);
+	return limit ? limit : UINT32_MAX;
 }
 
+static int try_open(struct perf_event_attr *attr, uint32_t cpu)
+{
+	int fd = (int)syscall(SYS_perf_event_open, attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+// CPUs come back at any time, long after the daemon gave up what it does not need all the time.
+int fp_perf_event_open(struct perf_event_attr *attr, uint32_t cpu)
+{
+	int fd = try_open(attr, cpu);
+	uint64_t effective;
+
+	// Who has it effective was refused for another reason, and keeps it.
+	if (fd != -EACCES || fp_privilege_effective(&effective) ||
+	    (effective & 1ULL << CAP_SYS_ADMIN))
+		return fd;
+	if (fp_privilege_admin(true))
+		return fd;
+	fd = try_open(attr, cpu);
+	fp_privilege_admin(false);
+	return fd;
+}
+
+// A period, not a frequency: it is the same to this event, but the kernel refuses frequencies
+// above a limit that it lowers by itself ("interrupt took too long"), and then a CPU that
+// comes back could not be sampled like the others.
 static int open_event(uint32_t cpu, uint32_t hz, int program_fd)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
 					.size = sizeof(attr),
 					.config = PERF_COUNT_SW_CPU_CLOCK,
-					.sample_freq = hz,
-					.freq = 1,
+					.sample_period = FP_NS_PER_S / hz,
 					.disabled = 1 };
-	int fd FP_AUTOCLOSE =
-	    (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd FP_AUTOCLOSE = fp_perf_event_open(&attr, cpu);
 
-	if (fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_BPF, program_fd) ||
-	    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
+	if (fd < 0)
+		return fd;
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, program_fd) || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
 		return -errno;
 	return fp_take_fd(&fd);
 }
@@ -107,11 +138,6 @@ int fp_perf_events_open(int program_fd, uint32_t hz, struct fp_perf_events **ret
 	if (result)
 		return result;
 	result = fp_perf_events_sync(events);
-	// The kernel may lower its limit at any moment ("interrupt took too long").
-	while (result == -EINVAL && events->hz > 1) {
-		events->hz /= 2;
-		result = fp_perf_events_sync(events);
-	}
 	if (result < 0)
 		return result;
 	*ret_hz = events->hz;

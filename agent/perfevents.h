@@ -10,9 +10,15 @@
 
 struct fp_perf_events;
 
-// hz is clamped to kernel.perf_event_max_sample_rate; *ret_hz is what the kernel got.
+// hz (at least 1) is clamped to kernel.perf_event_max_sample_rate as it is now; *ret_hz is what
+// the kernel got, and what CPUs that come later get.
 // Errors: -errno of perf_event_open or of attaching the program.
 int fp_perf_events_open(int program_fd, uint32_t hz, struct fp_perf_events **ret, uint32_t *ret_hz);
 void fp_perf_events_free(struct fp_perf_events *events); // stops sampling
+// perf_event_open(2) for all processes on one CPU, here and in sideband.c. Some kernels want
+// CAP_SYS_ADMIN for it (privilege.h): where it is permitted it becomes effective for this one
+// call. A descriptor or -errno.
+struct perf_event_attr;
+int fp_perf_event_open(struct perf_event_attr *attr, uint32_t cpu);
 // Number of CPUs sampled afterwards, or -errno.
 int fp_perf_events_sync(struct fp_perf_events *events);

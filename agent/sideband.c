@@ -3,6 +3,7 @@
 
 #include "cpus.h"
 #include "hotplug.h"
+#include "perfevents.h"
 #include "procfs.h"
 #include "sideband_record.h"
 
@@ -11,7 +12,6 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 // 128 KiB hold about 900 mapping records, or what some 60 execs leave on one CPU.
@@ -69,16 +69,15 @@ static int event_open(struct fp_sideband *sideband, uint32_t cpu, uint32_t ring_
 		.wakeup_watermark = ring_bytes / 2,
 		.build_id = !sideband->no_build_ids,
 	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = fp_perf_event_open(&attr, cpu);
 
-	if (fd < 0 && errno == EINVAL && attr.build_id) {
+	if (fd == -EINVAL && attr.build_id) {
 		attr.build_id = 0;
-		fd = (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1,
-				  PERF_FLAG_FD_CLOEXEC);
+		fd = fp_perf_event_open(&attr, cpu);
 		if (fd >= 0)
 			sideband->no_build_ids = true;
 	}
-	return fd < 0 ? -errno : fd;
+	return fd;
 }
 
 // The kernel bounds unprivileged ring memory (kernel.perf_event_mlock_kb): a smaller ring
