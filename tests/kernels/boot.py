@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""boot.py --series 6.1 --build DIR --cache DIR: boots Debian's newest cloud kernel of the
+series with our programs on it and judges what they report (guest.sh)."""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+import guest
+import kernel
+
+SKIP = 77
+LIMIT_S = 1000  # some 60 s on an idle host
+TAIL_LINES = 40
+
+TREE = "server_loop;"
+PATHS = [TREE + path for path in (
+    "do_query;parse_row;leaf_tokenize", "do_query;parse_row;leaf_unescape",
+    "do_query;index_row;leaf_compare", "do_query;index_row;leaf_hash",
+    "do_ingest;leaf_io", "do_ingest;leaf_alloc")]
+SLEEPS = {  # kind of sleep: the kernel's part of the stack
+    "nanosleep": "nanosleep", "futex": "futex", "pipe": "pipe_read", "poll": "poll"}
+RAW_FRAME = re.compile(r"[0-9a-f]{40}\+0x[0-9a-f]+(_\[k\])?")
+CPU_HZ = 99
+# Of the samples that a load is due. An emulated CPU that its host lets wait loses ticks; one
+# that is no longer sampled gives none.
+RESUMED = 0.1
+
+
+class Report:
+    """The machine's sections, and what is expected of them."""
+
+    def __init__(self, sections):
+        self.sections = sections
+        self.failures = 0
+
+    def check(self, holds, sentence):
+        print(("ok    " if holds else "FAIL  ") + sentence, flush=True)
+        self.failures += not holds
+
+    def text(self, name):
+        return self.sections[name].text if name in self.sections else ""
+
+    def ran(self, name, sentence):
+        """The section's command ended with 0; otherwise shows what it said."""
+        section = self.sections.get(name)
+        holds = section is not None and section.status == 0
+        self.check(holds, sentence)
+        if not holds:
+            print(section.text if section else f"(no section '{name}')")
+
+    def stacks(self, name):
+        """[(frames root first, value)]"""
+        lines = [line.rpartition(" ") for line in self.text(name).splitlines() if line]
+        return [(stack.split(";"), int(value)) for stack, _, value in lines if value.isdigit()]
+
+
+def on_path(stacks, path):
+    return [(frames, value) for frames, value in stacks if f";{path};" in f";{';'.join(frames)};"]
+
+
+def total(stacks):
+    return sum(value for _, value in stacks)
+
+
+def check_programs(report):
+    report.ran("verifier", "every BPF program loads within the verifier's budget")
+    report.ran("testrun", "the BPF programs do what they should in test runs")
+    report.ran("doctor", "agentctl doctor finds nothing that fails")
+    doctor = report.text("doctor")
+    report.check("PASS" in doctor and "FAIL" not in doctor, "no row of it says FAIL")
+    print(doctor)
+
+
+def check_complete(report, name):
+    report.ran(f"{name}.summary", f"{name}: the snapshot is taken")
+    summary = report.text(f"{name}.summary")
+    complete = "User stacks: all complete." in summary and \
+        "Frames that cannot be named" not in summary
+    report.check(complete, f"{name}: all stacks complete, all frames in files with a build-ID")
+    if not complete:
+        print(summary)
+
+
+def check_calltree(report):
+    check_complete(report, "calltree")
+    stacks = report.stacks("calltree.stacks")
+    whole = total(stacks)
+    for path in PATHS:
+        value = total(on_path(stacks, path))
+        report.check(value > 0, f"calltree: {value} of {whole} samples on '{path}'")
+    inside = total(on_path(stacks, TREE.rstrip(";")))
+    report.check(0.95 * whole <= inside, f"calltree: {inside} of {whole} under server_loop")
+    kernel_side = [frames for frames, _ in on_path(stacks, PATHS[4])
+                   if any(frame.endswith("_[k]") for frame in frames)]
+    report.check(len(kernel_side) > 0, "calltree: leaf_io goes on in the kernel, with names")
+    # Of libc Debian ships no names of local functions; everything else here has names.
+    nameless = {frame for frames, _ in stacks for frame in frames
+                if "+0x" in frame and not frame.startswith("libc.so.6+")}
+    report.check(not nameless, f"calltree: every frame outside libc has a name {nameless or ''}")
+
+
+def check_raw(report):
+    check_complete(report, "calltree_raw")
+    frames = {frame for frames, _ in report.stacks("calltree_raw.stacks") for frame in frames[1:]}
+    odd = {frame for frame in frames if not RAW_FRAME.fullmatch(frame)}
+    report.check(frames and not odd,
+                 f"calltree_raw: {len(frames)} frames, each a build-ID and an offset {odd or ''}")
+
+
+def check_sleeper(report):
+    check_complete(report, "sleeper")
+    stacks = report.stacks("sleeper.stacks")
+    for kind, kernel_side in SLEEPS.items():
+        waits = [entry for entry in stacks if f"wait_{kind}" in entry[0]]
+        right = [(frames, value) for frames, value in
+                 on_path(waits, f"sleep_driver_{kind};wait_{kind}")
+                 if any(kernel_side in frame and frame.endswith("_[k]") for frame in frames)]
+        report.check(total(right) > 0 and total(right) == total(waits),
+                     f"sleeper: {total(right) / 1e9:.3f} of {total(waits) / 1e9:.3f} s in "
+                     f"wait_{kind} are on its stack, ending in the kernel's '{kernel_side}'")
+
+
+def number(report, name, *keys):
+    """A number of a JSON object that a section printed; NaN, which compares to nothing, when
+    it is not there."""
+    try:
+        value = json.loads(report.text(name))
+        for key in keys:
+            value = value[key]
+        return value
+    except (ValueError, KeyError, TypeError):
+        return float("nan")
+
+
+def check_hotplug(report):
+    report.ran("hotplug.attached", "hotplug: a snapshot through the daemon begins")
+    report.ran("hotplug.toggle", "hotplug: CPU 1 leaves and comes back five times")
+    report.ran("hotplug.pin", "hotplug: then a load is put on it")
+    due = number(report, "hotplug.truth", "cpu_ns") / 1e9 * CPU_HZ
+    seen = total(on_path(report.stacks("hotplug.stacks"), "spin_loop;spin_leaf"))
+    report.check(seen >= RESUMED * due, f"hotplug: {seen} of the {due:.0f} samples it is due")
+    if not seen >= RESUMED * due:
+        print(report.text("hotplug.summary"))
+    report.check(number(report, "hotplug.status", "cpus") == guest.CPUS,
+                 "hotplug: the daemon samples both CPUs")
+    balance = number(report, "hotplug.status", "balance_errors")
+    report.check(balance == 0, f"hotplug: the books of every epoch balance ({balance} do not)")
+    report.ran("events", "hotplug: process events of a CPU that came back arrive, none is lost")
+
+
+def check_daemon(report):
+    report.ran("daemon.start", "the daemon starts")
+    log = report.text("daemon.log")
+    report.check("off-CPU: way_out" in log, "it takes off-CPU stacks on the way out, as a "
+                 "kernel without sched_exit_tp wants")
+    status = report.text("daemon.status").strip()
+    report.check(status == "0", f"it ends cleanly when told to ({status})")
+    if report.failures:
+        print(log)
+
+
+def tail(path, name):
+    lines = path.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]
+    print(f"-- the end of the {name}:")
+    print("\n".join(lines), flush=True)
+
+
+def run(options, folder):
+    package = kernel.fetch(options.series, options.cache)
+    if package is None:
+        print(f"SKIP: apt offers no cloud kernel of the series {options.series}")
+        return SKIP
+    programs = [options.build / path for path in (
+        "agent/agentctl", "agent/fleetprof-agent", "tests/bpf/bpf_verifier",
+        "tests/bpf/bpf_testrun", "tests/kernels/kernels_events", "tests/programs/calltree_fp",
+        "tests/programs/sleeper", "tests/programs/spin")]
+    image = guest.build_image(
+        folder / "root", pathlib.Path(__file__).with_name("guest.sh"), programs,
+        [options.build / "bpf/fleetprof_bpf/fleetprof_bpf.bpf.o"], folder / "initrd")
+    print(f"-- {package.name}", flush=True)
+    console, reported = guest.boot(kernel.unpack_image(package, folder / "kernel"), image,
+                                   folder, LIMIT_S)
+    sections, ended = guest.sections(reported)
+    report = Report(sections)
+    report.check(ended, "the machine came to its end")
+    report.check(report.text("uname").strip().startswith(options.series + "."),
+                 f"its kernel is {report.text('uname').strip()}")
+    for judge in (check_programs, check_calltree, check_raw, check_sleeper, check_hotplug,
+                  check_daemon):
+        judge(report)
+    if report.failures:
+        tail(folder / "qemu", "emulator's words")
+        tail(console, "console")
+        tail(reported, "report")
+    if options.keep:
+        shutil.copytree(folder, options.keep, dirs_exist_ok=True)
+    return 1 if report.failures else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--series", required=True, help="such as 6.1")
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--cache", type=pathlib.Path, required=True, help="of kernel packages")
+    parser.add_argument("--keep", type=pathlib.Path, help="copy the machine and its words here")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    missing = [tool for tool in ("qemu-system-x86_64", "busybox", "cpio", "dpkg-deb", "apt-get")
+               if not shutil.which(tool)]
+    if missing:
+        print(f"SKIP: {', '.join(missing)} not installed")
+        return SKIP
+    with tempfile.TemporaryDirectory(prefix="kernels.") as folder:
+        return run(options, pathlib.Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
