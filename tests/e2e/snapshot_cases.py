@@ -19,7 +19,6 @@ import xml.etree.ElementTree
 from control_agent import Agent, Folder, run, wait_for
 from reference import Check, arguments, skip_unless_live
 
-ALONE = "without an agent"
 SPIN = "while :; do :; done"
 
 
@@ -107,17 +106,18 @@ def check_processes(check, take):
           f"a thread's number takes its process ({result.stderr!r})")
 
 
-def samples_itself(pid):
+def tracing_descriptors(pid):
     links = pathlib.Path(f"/proc/{pid}/fd").iterdir()
-    return any("perf" in os.readlink(link) for link in links)
+    return sum("perf" in os.readlink(link) for link in links)
 
 
-def check_interrupt(check, command, pid, folder, alone):
+def check_interrupt(check, command, pid, folder, agent):
     out = folder / "early.folded"
+    before = tracing_descriptors(agent.child.pid) if agent else 0
     child = subprocess.Popen([*command, "snapshot", "--pid", pid, "--duration", "60s", "-o", out],
                              stderr=subprocess.PIPE, text=True)
-    if alone:
-        wait_for(lambda: samples_itself(child.pid), "it samples")
+    sampler = agent.child.pid if agent else child.pid
+    wait_for(lambda: tracing_descriptors(sampler) > before, "it samples")
     time.sleep(3)
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
@@ -159,8 +159,8 @@ def check_terminal(check, command, pid):
           b"pid " + pid.encode() in data, "a terminal gets progress and a table")
 
 
-def check_way(check, folder, command, way):
-    print(f"-- {way}", flush=True)
+def check_way(check, folder, command, agent=None):
+    print("-- through the agent" if agent else "-- without an agent", flush=True)
 
     def take(*words):
         return run([*command, "snapshot", *words])
@@ -168,7 +168,7 @@ def check_way(check, folder, command, way):
     with Spinner() as pid:
         check_formats(check, take, folder, pid)
         check_both(check, take, folder, pid)
-        check_interrupt(check, command, pid, folder, way == ALONE)
+        check_interrupt(check, command, pid, folder, agent)
         check_output(check, take, folder, pid)
         check_terminal(check, command, pid)
     check_processes(check, take)
@@ -183,16 +183,14 @@ def main():
     with Folder() as folder:
         agentctl = build / "agent" / "agentctl"
         (folder / "alone").mkdir()
-        check_way(check, folder / "alone", [agentctl, "--socket", folder / "none.sock"],
-                  ALONE)
+        check_way(check, folder / "alone", [agentctl, "--socket", folder / "none.sock"])
         result = run([agentctl, "--socket", folder / "none.sock", "snapshot", "--pid", "1"],
                      user="nobody")
         check(result.returncode == 3 and "no agent answers" in result.stderr,
               "without an agent and without root it is code 3")
         with Agent(build, folder) as agent:
             (folder / "agent").mkdir()
-            check_way(check, folder / "agent", [agentctl, "--socket", agent.socket],
-                      "through the agent")
+            check_way(check, folder / "agent", [agentctl, "--socket", agent.socket], agent)
             check(agent.metric("fleetprof_agent_snapshots_total") >= 10, "they were counted")
     return 1 if check.failures else 0
 
