@@ -153,9 +153,12 @@ int fp_symbol_text(const char *text, size_t size, struct fp_symbol_builder *buil
 
 static bool is_text_symbol(const struct words *words)
 {
-	char type = words->count >= 3 && words->size[1] == 1 ? words->start[1][0] : 0;
+	const char *type;
 
-	return type == 'T' || type == 't' || type == 'W' || type == 'w';
+	if (words->count < 3 || words->size[1] != 1)
+		return false;
+	type = words->start[1];
+	return *type == 'T' || *type == 't' || *type == 'W' || *type == 'w';
 }
 
 static int find_stext(const char *text, size_t size, uint64_t *ret_stext)
