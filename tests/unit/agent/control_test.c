@@ -3,6 +3,7 @@
 // The control socket with real clients on the real loop. The session is a stand-in, so that
 // no privileges are needed and every end of a snapshot can be brought about at will.
 #include "agent/control.h"
+#include "control_session.h"
 
 #include "common/clock.h"
 #include "proto/batch.h"
@@ -12,7 +13,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -21,65 +21,6 @@
 // clang-format off
 #include <cmocka.h>
 // clang-format on
-
-struct fp_session {
-	int fd;
-};
-
-static struct {
-	int opened, freed, finished, refuse;
-	uint32_t tgid, hz;
-	bool off_cpu;
-} fake;
-
-int fp_session_open(const struct fp_session_config *config, struct fp_session **ret,
-		    struct fp_refusal *refusal)
-{
-	struct fp_session *session;
-
-	if (fake.refuse) {
-		snprintf(refusal->cause, sizeof(refusal->cause), "the kernel says no");
-		snprintf(refusal->fix, sizeof(refusal->fix), "ask another");
-		return fake.refuse;
-	}
-	session = calloc(1, sizeof(*session));
-	session->fd = eventfd(0, EFD_CLOEXEC);
-	fake.opened++;
-	fake.tgid = config->sampler.tgid;
-	fake.hz = config->sampler.cpu_hz;
-	fake.off_cpu = config->sampler.off_cpu;
-	*ret = session;
-	return 0;
-}
-void fp_session_free(struct fp_session *session)
-{
-	if (!session)
-		return;
-	fake.freed++;
-	close(session->fd);
-	free(session);
-}
-int fp_session_fd(const struct fp_session *session)
-{
-	return session->fd;
-}
-int fp_session_poll(struct fp_session *session)
-{
-	return 0;
-}
-int fp_session_drain(struct fp_session *session)
-{
-	return 0;
-}
-void fp_session_stats(const struct fp_session *session, struct fp_session_stats *ret)
-{
-	*ret = (struct fp_session_stats){ .hz = fake.hz };
-}
-int fp_session_finish(struct fp_session *session, struct fp_profile **ret_profile)
-{
-	fake.finished++;
-	return fp_profile_new(ret_profile);
-}
 
 static int open_snapshot(const struct fp_session_config *config, struct fp_session **ret,
 			 struct fp_refusal *refusal, void *context)
