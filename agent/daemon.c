@@ -39,7 +39,7 @@ static int take_lock(struct fp_daemon *daemon)
 		return FP_EXIT_RUNNING;
 	}
 	fp_error("cannot lock '%s': %s; run as root, or set agent.lock_file", path, strerror(-r));
-	return r == -EACCES || r == -EPERM ? FP_EXIT_UNSUPPORTED : FP_EXIT_FAILED;
+	return r == -EACCES || r == -EPERM ? FP_EXIT_PERMISSION : FP_EXIT_FAILED;
 }
 
 // Refuses what cannot work, in one line, and says what will be missing.

@@ -201,12 +201,13 @@ static void finish_session(struct fp_daemon *daemon, struct fp_session *session)
 	struct fp_session_stats stats;
 	int r = fp_session_finish(session, &profile);
 
+	// Before the window is delivered, which updates the metrics: a counter never goes back.
+	fp_session_stats(session, &stats);
+	add_stats(&daemon->ended, &stats);
 	if (r == 0)
 		fp_daemon_window_deliver(daemon, profile);
 	else
 		fp_warn("the last window of the session is lost: %s", strerror(-r));
-	fp_session_stats(session, &stats);
-	add_stats(&daemon->ended, &stats);
 	fp_session_free(session);
 }
 

@@ -49,7 +49,7 @@ static void add_source(const struct fp_daemon *daemon, struct fp_buf *json, enum
 	const char *hook = stats->hook[source];
 
 	fp_buf_printf(json, ",\"%s\":{", source == FP_SOURCE_CPU ? "cpu" : "off_cpu");
-	add_text(json, "hook", hook ? hook : "off");
+	add_text(json, "hook", hook && hook[0] ? hook : "off");
 	fp_buf_str(json, ",");
 	if (source == FP_SOURCE_CPU) {
 		add_number(json, "hz", stats->hz);
