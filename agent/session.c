@@ -72,7 +72,7 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 	error = fp_sampler_open(&session->config.sampler, &session->sampler, refusal);
 	if (error)
 		return error;
-	error = fp_window_open(&session->window, session->config.sampler.tgid);
+	error = fp_window_open(&session->window, session->config.sampler.tgid, NULL);
 	if (!error)
 		error = watch(session, fp_sampler_fd(session->sampler));
 	if (!error)
@@ -303,14 +303,18 @@ static int hand_out_window(struct fp_session *session, struct fp_profile **ret_p
 int fp_session_close_window(struct fp_session *session, struct fp_profile **ret_profile)
 {
 	struct fp_profile *profile FP_AUTOPROFILE = NULL;
+	struct fp_moment end;
 	int error = sync_cpus(session);
 
-	if (!error)
-		error = fp_session_drain(session);
+	if (error)
+		return error;
+	fp_window_end(&session->window);
+	end = session->window.end;
+	error = fp_session_drain(session);
 	if (!error)
 		error = hand_out_window(session, &profile);
 	if (!error)
-		error = fp_window_open(&session->window, session->config.sampler.tgid);
+		error = fp_window_open(&session->window, session->config.sampler.tgid, &end);
 	if (!error)
 		*ret_profile = fp_take_ptr(profile);
 	return error;
@@ -320,9 +324,10 @@ int fp_session_finish(struct fp_session *session, struct fp_profile **ret_profil
 {
 	int error = sync_cpus(session);
 
+	fp_window_end(&session->window);
 	fp_sampler_stop(session->sampler);
-	// Nothing runs any more, but both sets may hold counts: what ran before the last switch
-	// is in neither only if both are drained.
+	// Nothing runs any more, but the epoch before the last switch was drained and the one
+	// after it is open; each drain empties one set.
 	for (int set = 0; set < FP_EPOCHS && !error; set++)
 		error = fp_session_drain(session);
 	return error ? error : hand_out_window(session, ret_profile);

@@ -12,7 +12,16 @@ static enum fp_profile_type profile_type(enum fp_source source)
 	return source == FP_SOURCE_CPU ? FP_PROFILE_CPU : FP_PROFILE_OFF_CPU;
 }
 
-int fp_window_open(struct fp_window *window, uint32_t tgid)
+static struct fp_moment moment_now(uint32_t tgid)
+{
+	struct fp_moment now = { .boottime_ns = fp_boottime_ns(), .realtime_ns = fp_realtime_ns() };
+
+	if (fp_busy_time(tgid, &now.busy_ns))
+		now.busy_ns = UINT64_MAX; // unknown: no expectation is stated
+	return now;
+}
+
+int fp_window_open(struct fp_window *window, uint32_t tgid, const struct fp_moment *start)
 {
 	struct fp_profile *profile;
 	int error = fp_profile_new(&profile);
@@ -22,12 +31,14 @@ int fp_window_open(struct fp_window *window, uint32_t tgid)
 	*window =
 	    (struct fp_window){ .profile = profile,
 				.resolved = FP_HASHMAP_INIT(struct fp_key, struct fp_resolved),
-				.start_boottime_ns = fp_boottime_ns(),
-				.start_realtime_ns = fp_realtime_ns(),
+				.start = start ? *start : moment_now(tgid),
 				.tgid = tgid };
-	if (fp_busy_time(tgid, &window->busy_start_ns))
-		window->busy_start_ns = UINT64_MAX; // unknown: no expectation is stated
 	return 0;
+}
+
+void fp_window_end(struct fp_window *window)
+{
+	window->end = moment_now(window->tgid);
 }
 
 void fp_window_free(struct fp_window *window)
@@ -196,14 +207,15 @@ static int complete_quality(struct fp_window *window, enum fp_source source,
 
 static void expect_samples(struct fp_window *window, const struct fp_window_facts *facts)
 {
-	uint64_t busy_ns;
+	uint64_t from_ns = window->start.busy_ns, to_ns = window->end.busy_ns;
+	double samples;
 
-	if (!facts->has_source[FP_SOURCE_CPU] || window->busy_start_ns == UINT64_MAX ||
-	    fp_busy_time(window->tgid, &busy_ns) || busy_ns < window->busy_start_ns)
+	if (!facts->has_source[FP_SOURCE_CPU] || from_ns == UINT64_MAX || to_ns == UINT64_MAX ||
+	    to_ns < from_ns)
 		return;
+	samples = (double)(to_ns - from_ns) / FP_NS_PER_S * facts->hz_actual;
 	window->profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_EXPECTED_SAMPLES] =
-	    (uint64_t)((double)(busy_ns - window->busy_start_ns) / FP_NS_PER_S * facts->hz_actual +
-		       0.5);
+	    (uint64_t)(samples + 0.5);
 }
 
 int fp_window_close(struct fp_window *window, const struct fp_window_facts *facts,
@@ -219,10 +231,10 @@ int fp_window_close(struct fp_window *window, const struct fp_window_facts *fact
 	}
 	if (error)
 		return error;
-	profile->start_boottime_ns = window->start_boottime_ns;
-	profile->start_realtime_ns = window->start_realtime_ns;
-	profile->end_boottime_ns = fp_boottime_ns();
-	profile->end_realtime_ns = fp_realtime_ns();
+	profile->start_boottime_ns = window->start.boottime_ns;
+	profile->start_realtime_ns = window->start.realtime_ns;
+	profile->end_boottime_ns = window->end.boottime_ns;
+	profile->end_realtime_ns = window->end.realtime_ns;
 	profile->period_ns = facts->hz_actual ? FP_NS_PER_S / facts->hz_actual : 0;
 	*ret_profile = fp_take_ptr(window->profile);
 	fp_window_free(window);

@@ -10,6 +10,11 @@
 #include "resolve.h"
 #include "sampler.h"
 
+struct fp_moment { // one instant, in every clock a window needs
+	uint64_t boottime_ns, realtime_ns;
+	uint64_t busy_ns; // CPU time that what is sampled has used so far; UINT64_MAX: unknown
+};
+
 struct fp_window {
 	struct fp_profile *profile;
 	struct fp_hashmap resolved; // fp_key → private
@@ -17,12 +22,15 @@ struct fp_window {
 	uint64_t stacks_lost[FP_SOURCE_COUNT];
 	uint64_t sideband_lost;
 	uint32_t entries_peak, epochs;
-	uint64_t start_boottime_ns, start_realtime_ns;
-	uint64_t busy_start_ns; // CPU time of what is sampled when the window opened
-	uint32_t tgid;		// the one process, or 0
+	struct fp_moment start, end;
+	uint32_t tgid; // the one process, or 0
 };
 
-int fp_window_open(struct fp_window *window, uint32_t tgid);
+// The window begins now, or where the one before it ended.
+int fp_window_open(struct fp_window *window, uint32_t tgid, const struct fp_moment *start);
+// The window ends here: to be called when sampling for it ends, before its last epoch is
+// drained, since draining takes time that was not sampled for this window.
+void fp_window_end(struct fp_window *window);
 void fp_window_free(struct fp_window *window);
 
 // One drained entry. record may be NULL: the count then stands under "[stack lost]".
@@ -35,6 +43,6 @@ struct fp_window_facts { // what the sampler knows when the window closes
 	bool has_source[FP_SOURCE_COUNT];
 	const char *hook[FP_SOURCE_COUNT];
 };
-// Completes the quality records and times; hands out the profile and leaves the window empty.
+// Completes the quality records and times after fp_window_end; hands out the profile and leaves the window empty.
 int fp_window_close(struct fp_window *window, const struct fp_window_facts *facts,
 		    struct fp_profile **ret_profile);

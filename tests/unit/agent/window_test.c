@@ -13,6 +13,8 @@
 
 #include "agent/window.h"
 
+#include <unistd.h>
+
 static const struct fp_window_facts facts = {
 	.hz_requested = 99,
 	.hz_actual = 49,
@@ -40,9 +42,10 @@ static void a_count_without_frames_is_a_lost_stack_not_a_lost_sample(void **stat
 	struct fp_profile *profile;
 	struct fp_window window;
 
-	assert_int_equal(fp_window_open(&window, 0), 0);
+	assert_int_equal(fp_window_open(&window, 0, NULL), 0);
 	for (int source = 0; source < FP_SOURCE_COUNT; source++)
 		assert_int_equal(fp_window_count(&window, &resolver, source, &count, NULL), 0);
+	fp_window_end(&window);
 	assert_int_equal(fp_window_close(&window, &facts, &profile), 0);
 	assert_int_equal(profile->samples_count, 2);
 	assert_int_equal(profile->samples[0].value, 7);	  // samples
@@ -68,9 +71,10 @@ static void epochs_add_up_in_the_quality_record(void **state)
 	epoch.totals[FP_PROGRAM_CPU].outcomes[FP_OUTCOME_MAP_FULL] = 1;
 	epoch.totals[FP_PROGRAM_SWITCH_OUT].runs = 5;
 	epoch.totals[FP_PROGRAM_SWITCH_OUT].outcomes[FP_OUTCOME_PREEMPTED] = 5;
-	assert_int_equal(fp_window_open(&window, 0), 0);
+	assert_int_equal(fp_window_open(&window, 0, NULL), 0);
 	fp_window_epoch(&window, &epoch);
 	fp_window_epoch(&window, &epoch);
+	fp_window_end(&window);
 	assert_int_equal(fp_window_close(&window, &facts, &profile), 0);
 	assert_int_equal(named(profile, FP_PROFILE_CPU, "cpu.runs"), 20);
 	assert_int_equal(named(profile, FP_PROFILE_CPU, "cpu.kept.aggregated"), 18);
@@ -93,16 +97,35 @@ static void a_stack_of_a_task_not_back_yet_adds_nothing(void **state)
 	struct fp_resolver resolver = { 0 };
 	struct fp_window window;
 
-	assert_int_equal(fp_window_open(&window, 0), 0);
+	assert_int_equal(fp_window_open(&window, 0, NULL), 0);
 	assert_int_equal(fp_window_count(&window, &resolver, FP_SOURCE_OFFCPU, &count, NULL), 0);
 	assert_int_equal(window.profile->samples_count, 0);
 	assert_int_equal(window.stacks_lost[FP_SOURCE_OFFCPU], 0);
 	fp_window_free(&window);
 }
 
+static void the_expectation_ends_with_the_sampling(void **state)
+{
+	struct fp_moment start = { .boottime_ns = 5, .realtime_ns = 6, .busy_ns = 1000 };
+	struct fp_profile *profile;
+	struct fp_window window;
+
+	assert_int_equal(fp_window_open(&window, 0, &start), 0);
+	fp_window_end(&window);
+	window.end.busy_ns = 1000 + 2000000000; // two CPU-seconds
+	usleep(20000);				// what comes later is not waited for
+	assert_int_equal(fp_window_close(&window, &facts, &profile), 0);
+	assert_int_equal(profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_EXPECTED_SAMPLES],
+			 98);
+	assert_int_equal(profile->start_boottime_ns, 5);
+	assert_int_equal(profile->start_realtime_ns, 6);
+	fp_profile_free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_expectation_ends_with_the_sampling),
 		cmocka_unit_test(a_count_without_frames_is_a_lost_stack_not_a_lost_sample),
 		cmocka_unit_test(epochs_add_up_in_the_quality_record),
 		cmocka_unit_test(a_stack_of_a_task_not_back_yet_adds_nothing),
