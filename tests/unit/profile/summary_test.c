@@ -60,6 +60,15 @@ static const struct summary_case cases[] = {
 		    "0.8 % cut at the depth limit",
 	},
 	{
+	    .what = "a few ticks fewer than expected in a short profile are chance",
+	    .type = FP_PROFILE_CPU,
+	    .counters = { { FP_QUALITY_SAMPLES, 53 },
+			  { FP_QUALITY_EXPECTED_SAMPLES, 57 },
+			  { FP_QUALITY_HZ_ACTUAL, 99 } },
+	    .text = "CPU: 53 samples of 57 expected (93.0 %) at 99 Hz; 0 lost.\n",
+	    .line = "53 samples of 57 expected (93.0 %) at 99 Hz; 0 lost, 0 dropped",
+	},
+	{
 	    .what = "every loss has its line",
 	    .type = FP_PROFILE_CPU,
 	    .counters = { { FP_QUALITY_SAMPLES, 900 },
