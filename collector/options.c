@@ -21,6 +21,7 @@ static const struct option_row {
 	{ "--help", FP_ACTION_HELP, "print this" },
 };
 
+#define CONFIG_WORD "--config" // FILE in the next argument
 #define CONFIG_FLAG "--config="
 
 void fp_collector_options_free(struct fp_collector_options *options)
@@ -78,19 +79,21 @@ static const char *find_config(int argc, char **argv)
 {
 	const char *path = NULL;
 
-	for (int i = 1; i < argc; i++)
+	for (int i = 1; i < argc; i++) {
 		if (strncmp(argv[i], CONFIG_FLAG, strlen(CONFIG_FLAG)) == 0)
 			path = argv[i] + strlen(CONFIG_FLAG);
+		else if (strcmp(argv[i], CONFIG_WORD) == 0 && i + 1 < argc)
+			path = argv[++i];
+	}
 	return path;
 }
 
 int fp_collector_options_read(int argc, char **argv, struct fp_collector_options *ret_options,
-			      struct fp_buf *error, bool *ret_usage)
+			      struct fp_buf *error)
 {
 	FP_CLEANUP(fp_collector_options_free) struct fp_collector_options options = { 0 };
 	int r;
 
-	*ret_usage = false;
 	options.origins = calloc(fp_collector_settings.count, sizeof(*options.origins));
 	if (!options.origins)
 		return -ENOMEM;
@@ -99,9 +102,12 @@ int fp_collector_options_read(int argc, char **argv, struct fp_collector_options
 		r = read_files(&options, find_config(argc, argv), error);
 	if (r < 0)
 		return r;
-	*ret_usage = true;
-	for (int i = 1; r == 0 && i < argc; i++)
-		r = apply_flag(&options, argv[i], error);
+	for (int i = 1; r == 0 && i < argc; i++) {
+		if (strcmp(argv[i], CONFIG_WORD) == 0)
+			i++; // read before
+		else
+			r = apply_flag(&options, argv[i], error);
+	}
 	if (r < 0)
 		return r;
 	*ret_options = options;

@@ -23,9 +23,9 @@ struct fp_collector_options {
 };
 
 void fp_collector_options_free(struct fp_collector_options *options);
-// Reads file, environment and flags. Errors: -EINVAL with one line in error; *ret_usage tells
-// whether the command line (exit code 2) or the configuration (1) was wrong.
+// Reads file, environment and flags. Errors: -EINVAL (also -ENOENT of a file that was named)
+// with one line in error.
 int fp_collector_options_read(int argc, char **argv, struct fp_collector_options *ret_options,
-			      struct fp_buf *error, bool *ret_usage);
+			      struct fp_buf *error);
 // Carries out every action but FP_ACTION_SERVE by printing to stdout; returns 0 or -errno.
 int fp_collector_options_print(const struct fp_collector_options *options);

@@ -257,14 +257,13 @@ int fp_collector_main(int argc, char **argv)
 	FP_CLEANUP(fp_collector_options_free) struct fp_collector_options options = { 0 };
 	FP_CLEANUP(close_service) struct service service = { 0 };
 	FP_AUTOBUF struct fp_buf error = { 0 };
-	bool usage = false;
 	int r;
 
 	fp_log_set_name("fleetprof-collector");
-	r = fp_collector_options_read(argc, argv, &options, &error, &usage);
+	r = fp_collector_options_read(argc, argv, &options, &error);
 	if (r < 0) {
 		fp_error("%s", error.len ? (char *)error.data : strerror(-r));
-		return usage ? EXIT_USAGE : EXIT_FAILED;
+		return r == -ENOMEM ? EXIT_FAILED : EXIT_USAGE;
 	}
 	if (options.action != FP_ACTION_SERVE)
 		return fp_collector_options_print(&options) < 0 ? EXIT_FAILED : EXIT_OK;

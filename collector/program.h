@@ -5,5 +5,5 @@
 // clients), and a clean stop on SIGTERM or SIGINT. This is where the collector logs.
 #pragma once
 
-// Exit codes: 0 ok, 1 failed, 2 usage.
+// Exit codes: 0 ok, 1 failed, 2 usage or configuration.
 int fp_collector_main(int argc, char **argv);

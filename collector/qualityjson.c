@@ -24,13 +24,13 @@ static const struct rule {
 	const char *text;
 } rules[] = {
 	{ FP_QUALITY_SAMPLES, FP_QUALITY_EXPECTED_SAMPLES, false, 970, 900, 100,
-	  "samples are missing against what the busy CPU time predicts" },
+	  "Samples are missing" },
 	{ FP_QUALITY_STACKS_LOST, FP_QUALITY_SAMPLES, true, 1, 10, 1,
-	  "stacks were lost on their way out of the kernel" },
+	  "Stacks were lost on their way out of the kernel" },
 	{ FP_QUALITY_USER_COMPLETE, FP_QUALITY_USER_STACKS, false, 900, 500, 20,
-	  "user stacks are cut short: code without frame pointers" },
+	  "User stacks are cut short" },
 	{ FP_QUALITY_FRAMES_UNMAPPED, FP_QUALITY_FRAMES, true, 10, 100, 100,
-	  "frames lie at addresses that no known mapping covers" },
+	  "Frames lie at addresses that no known mapping covers" },
 };
 
 static enum level judge(const struct rule *rule, const uint64_t *counters)

@@ -6,6 +6,7 @@
 const ROW = 18;
 const CULL = 0.1; // px; narrower frames are not drawn, and the note says how much that is
 const MIN_TEXT = 24; // px
+const BELOW = 40; // px left for the note below the graph
 
 function hash(text) {
   let h = 2166136261;
@@ -87,7 +88,11 @@ export class Flame {
   resize() {
     if (!this.tree) return;
     const width = this.scroller.clientWidth;
-    const visible = Math.min(this.height, Math.floor(innerHeight * 0.78) - 2);
+    // As much of the window as is left below what stands above the graph.
+    const above = this.scroller.getBoundingClientRect().top + scrollY;
+    const room = Math.max(300, Math.floor(innerHeight - above) - BELOW);
+    const visible = Math.min(this.height, room);
+    this.scroller.style.maxHeight = `${room + 2}px`;
     const scale = devicePixelRatio || 1;
     this.spacer.style.height = `${this.height}px`;
     this.canvas.width = Math.max(1, Math.round(width * scale));

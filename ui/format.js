@@ -27,7 +27,7 @@ export function percent(part, whole) {
   if (part === whole) return "100 %";
   if (part === 0) return "0 %";
   if (share < 0.01) return "<0.01 %";
-  if (share > 99.99) return ">99.99 %";
+  if (share > 99.9) return ">99.9 %";
   return `${share.toFixed(share < 10 ? 2 : 1)} %`;
 }
 

@@ -3,7 +3,11 @@
 
 import { amount, byId, count, duration, element, percent, time } from "./format.js";
 
-const words = { good: "Good profile", fair: "Some of it is missing", bad: "Much of it is missing" };
+// The worst of the reasons, or that there is none.
+function headline(quality) {
+  const worst = quality.reasons.find((reason) => reason.level === quality.level);
+  return worst ? worst.text : "Good profile";
+}
 
 export function showQuality(view) {
   const box = byId("quality");
@@ -17,11 +21,12 @@ export function showQuality(view) {
     return;
   }
   box.className = quality.level;
-  const lines = quality.reasons.map((reason) => element("li", {}, reason.text));
+  const others = quality.reasons.filter((reason) => reason.text !== headline(quality));
+  const lines = others.map((reason) => element("li", {}, reason.text));
   const builds = quality.worst_builds.map((build) => element("li", {},
     `${build.path || "(no path)"} ${build.build_id.slice(0, 12)}: walks stopped in ${count(build.stopped)} of ${count(build.stacks)} stacks`));
   box.replaceChildren(element("details", isOpen ? { open: "" } : {},
-    element("summary", {}, element("b", {}, words[quality.level]), ` · ${quality.line}`),
+    element("summary", {}, element("b", {}, headline(quality)), ` · ${quality.line}`),
     ...(lines.length ? [element("ul", {}, ...lines)] : []),
     element("pre", {}, quality.text),
     ...(builds.length ? ["Builds in which walks stopped, worst first:", element("ul", {}, ...builds)] : [])));
