@@ -83,7 +83,7 @@ systemctl --root="$root" enable fleetprof-agent.service fleetprof-collector.serv
 }
 
 timeout --kill-after=10 "$BOOT_LIMIT_S" systemd-nspawn --quiet --directory="$root" \
-  --machine="$machine" --boot --register=no --keep-unit --link-journal=no \
+  --machine="$machine" --boot --private-network --register=no --keep-unit --link-journal=no \
   --console=read-only --bind="$work/results:/results" --capability="$CAPABILITIES" \
   --system-call-filter='bpf perf_event_open' </dev/null >"$work/console.log" 2>&1
 status=$?
