@@ -39,7 +39,7 @@ int fp_symbol_upload_write(int dirfd, const struct fp_build *build, const char *
 	FP_AUTOBUF struct fp_buf file = { 0 };
 	char name[NAME_BYTES];
 
-	for (size_t i = 0; path[i] && i < PATH_MAX_BYTES; i++)
+	for (size_t i = 0; i < PATH_MAX_BYTES && path[i]; i++)
 		fp_buf_byte(&file, iscntrl((unsigned char)path[i]) ? '?' : (uint8_t)path[i]);
 	fp_buf_byte(&file, '\n');
 	fp_buf_append(&file, bytes, size);
