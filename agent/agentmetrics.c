@@ -84,8 +84,10 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 	LABELLED(STACKS_LOST_OFF_CPU, "stacks_lost_total", "source=\"off_cpu\"",
 		 "Samples and intervals whose frames never reached user space."),
 	FP_OUTCOMES(CPU_ROW) FP_OUTCOMES(SWITCH_OUT_ROW) FP_OUTCOMES(SWITCH_IN_ROW) COUNTER(
-	    BALANCE_ERRORS, "balance_errors_total",
-	    "Epochs in which drained sums and independent totals disagreed: 0, or a defect."),
+	    RETURNS_UNSEEN, "off_cpu_returns_unseen_total",
+	    "Blocked intervals whose end no hook saw, found and lost at the next departure."),
+	COUNTER(BALANCE_ERRORS, "balance_errors_total",
+		"Epochs in which drained sums and independent totals disagreed: 0, or a defect."),
 	BPF_TIME_ROW(FP_PROGRAM_CPU, "cpu"),
 	BPF_TIME_ROW(FP_PROGRAM_SWITCH_OUT, "switch_out"),
 	BPF_TIME_ROW(FP_PROGRAM_SWITCH_IN, "switch_in"),

@@ -27,6 +27,7 @@ static void set_session(struct fp_daemon *daemon, const struct fp_session_stats 
 	set(daemon, FP_M_OFF_CPU_NS, stats->value[FP_SOURCE_OFFCPU]);
 	set(daemon, FP_M_STACKS_LOST_CPU, stats->stacks_lost[FP_SOURCE_CPU]);
 	set(daemon, FP_M_STACKS_LOST_OFF_CPU, stats->stacks_lost[FP_SOURCE_OFFCPU]);
+	set(daemon, FP_M_RETURNS_UNSEEN, stats->totals[FP_PROGRAM_SWITCH_OUT].unclosed);
 	set(daemon, FP_M_BALANCE_ERRORS, stats->balance_errors);
 	set(daemon, FP_M_MAP_BYTES, stats->map_bytes);
 	set(daemon, FP_M_MAP_ENTRIES_PEAK, stats->entries_peak);

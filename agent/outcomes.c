@@ -36,6 +36,7 @@ void fp_totals_add(struct fp_totals *sum, const struct fp_totals *more)
 	sum->value += more->value;
 	sum->announced += more->announced;
 	sum->announce_failed += more->announce_failed;
+	sum->unclosed += more->unclosed;
 	for (int outcome = 0; outcome < FP_OUTCOME_COUNT; outcome++)
 		sum->outcomes[outcome] += more->outcomes[outcome];
 }

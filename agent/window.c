@@ -180,6 +180,17 @@ static int name_outcomes(struct fp_window *window, enum fp_profile_type type,
 	return error;
 }
 
+// Intervals that no run of a program stands for, so they are in no outcome either.
+static int name_unclosed(struct fp_window *window)
+{
+	uint64_t unclosed = window->totals[FP_PROGRAM_SWITCH_OUT].unclosed;
+
+	if (!unclosed)
+		return 0;
+	return fp_quality_set_named(window->profile, FP_PROFILE_OFF_CPU,
+				    "switch_in.missed.return_unseen", unclosed);
+}
+
 static int complete_quality(struct fp_window *window, enum fp_source source,
 			    const struct fp_window_facts *facts)
 {
@@ -198,6 +209,8 @@ static int complete_quality(struct fp_window *window, enum fp_source source,
 	if (source == FP_SOURCE_OFFCPU) {
 		if (!error)
 			error = name_outcomes(window, type, FP_PROGRAM_SWITCH_OUT);
+		if (!error)
+			error = name_unclosed(window);
 		return error ? error : name_outcomes(window, type, FP_PROGRAM_SWITCH_IN);
 	}
 	quality->counters[FP_QUALITY_HZ_REQUESTED] = facts->hz_requested;

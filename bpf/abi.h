@@ -83,10 +83,10 @@ struct fp_count {
 struct fp_totals {
 	fp_u64 runs;
 	fp_u64 outcomes[FP_OUTCOME_COUNT];
-	fp_u64 value;	  /* nanoseconds added to the count map */
-	fp_u64 announced; /* stack records sent */
-	fp_u64
-	    announce_failed; /* stack records that did not fit the ring; retried on the next hit */
+	fp_u64 value;		/* nanoseconds added to the count map */
+	fp_u64 announced;	/* stack records sent */
+	fp_u64 announce_failed; /* did not fit the ring; retried on the next hit */
+	fp_u64 unclosed; /* departures of tasks whose return no hook saw, found at the next one */
 };
 
 /*
@@ -122,6 +122,6 @@ struct fp_stack_record {
 _Static_assert(sizeof(struct fp_key) == 16, "abi");
 _Static_assert(sizeof(struct fp_count) == 24, "abi");
 _Static_assert(sizeof(struct fp_stack_record) == 88, "abi");
-_Static_assert(sizeof(struct fp_totals) == 8 * (4 + FP_OUTCOME_COUNT), "abi");
+_Static_assert(sizeof(struct fp_totals) == 8 * (5 + FP_OUTCOME_COUNT), "abi");
 
 #endif

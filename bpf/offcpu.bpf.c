@@ -148,6 +148,8 @@ static __always_inline enum fp_outcome note_departure(void *context, struct task
 
 	if (!departure)
 		return FP_OUTCOME_NO_STORAGE;
+	if (departure->time_ns)
+		totals->unclosed++; /* it came back unseen: that interval is lost, and counted */
 	departure->state = sleep_state(state);
 	if (fp_way_out)
 		outcome = take_departing_stack(context, task, departure, epoch, totals);

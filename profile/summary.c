@@ -250,13 +250,18 @@ static void walk_lines(const struct summary *summary)
 	}
 }
 
-// "cpu.dropped.map_full" → "map full"; NULL for other counters.
+// "cpu.dropped.map_full" → "map full", "switch_in.missed.return_unseen" → "return unseen";
+// NULL for other counters.
 static const char *dropped_reason(const struct summary *summary, const struct fp_named_counter *row)
 {
 	const char *name = fp_profile_str(summary->profile, row->name);
-	const char *dropped = strstr(name, ".dropped.");
+	const char *dropped = strstr(name, ".dropped."), *missed = strstr(name, ".missed.");
 
-	return dropped && row->value > 0 ? dropped + strlen(".dropped.") : NULL;
+	if (row->value == 0)
+		return NULL;
+	if (missed)
+		return missed + strlen(".missed.");
+	return dropped ? dropped + strlen(".dropped.") : NULL;
 }
 
 static void dropped_line(const struct summary *summary)

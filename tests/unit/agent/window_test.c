@@ -70,6 +70,7 @@ static void epochs_add_up_in_the_quality_record(void **state)
 	epoch.totals[FP_PROGRAM_CPU].outcomes[FP_OUTCOME_AGGREGATED] = 9;
 	epoch.totals[FP_PROGRAM_CPU].outcomes[FP_OUTCOME_MAP_FULL] = 1;
 	epoch.totals[FP_PROGRAM_SWITCH_OUT].runs = 5;
+	epoch.totals[FP_PROGRAM_SWITCH_OUT].unclosed = 4;
 	epoch.totals[FP_PROGRAM_SWITCH_OUT].outcomes[FP_OUTCOME_PREEMPTED] = 5;
 	assert_int_equal(fp_window_open(&window, 0, NULL), 0);
 	fp_window_epoch(&window, &epoch);
@@ -80,6 +81,7 @@ static void epochs_add_up_in_the_quality_record(void **state)
 	assert_int_equal(named(profile, FP_PROFILE_CPU, "cpu.kept.aggregated"), 18);
 	assert_int_equal(named(profile, FP_PROFILE_CPU, "cpu.dropped.map_full"), 2);
 	assert_int_equal(named(profile, FP_PROFILE_OFF_CPU, "switch_out.filtered.preempted"), 10);
+	assert_int_equal(named(profile, FP_PROFILE_OFF_CPU, "switch_in.missed.return_unseen"), 8);
 	assert_int_equal(named(profile, FP_PROFILE_OFF_CPU, "switch_in.runs"), 0);
 	assert_int_equal(named(profile, FP_PROFILE_CPU, "switch_out.runs"), UINT64_MAX);
 	assert_int_equal(profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_EPOCHS], 2);
