@@ -2,6 +2,7 @@
 #include "hotplug.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "cpus.h"
 
 #include <errno.h>
@@ -17,9 +18,14 @@
 
 static const char offline_cpu[] = "offline@/devices/system/cpu/cpu";
 
+// A host sleeps for longer; two readings of clocks are closer to each other, and where they are
+// not, events are opened anew without need.
+#define SLEEP_MIN_NS (FP_NS_PER_S / 10)
+
 struct fp_hotplug {
-	int fd;	       // -1: no uevents here
-	bool all_left; // messages were lost
+	int fd;		    // -1: no uevents here
+	uint64_t asleep_ns; // at the last look
+	bool all_left;	    // messages were lost, or the host slept
 	bool any_left;
 	bool left[FP_CPUS_MAX];
 };
@@ -50,6 +56,14 @@ static int open_socket(void)
 	return fp_take_fd(&fd);
 }
 
+// How long this host has been suspended since it was started.
+static uint64_t asleep_ns(void)
+{
+	uint64_t awake_ns = fp_monotonic_ns();
+
+	return fp_boottime_ns() - awake_ns;
+}
+
 int fp_hotplug_open(struct fp_hotplug **ret)
 {
 	struct fp_hotplug *hotplug = calloc(1, sizeof(*hotplug));
@@ -57,6 +71,7 @@ int fp_hotplug_open(struct fp_hotplug **ret)
 	if (!hotplug)
 		return -ENOMEM;
 	hotplug->fd = open_socket();
+	hotplug->asleep_ns = asleep_ns();
 	*ret = hotplug;
 	return 0;
 }
@@ -114,9 +129,13 @@ static bool take_message(struct fp_hotplug *hotplug)
 
 void fp_hotplug_look(struct fp_hotplug *hotplug)
 {
+	uint64_t asleep_before_ns = hotplug->asleep_ns;
+
 	if (hotplug->any_left)
 		memset(hotplug->left, 0, sizeof(hotplug->left));
-	hotplug->any_left = hotplug->all_left = false;
+	hotplug->any_left = false;
+	hotplug->asleep_ns = asleep_ns();
+	hotplug->all_left = hotplug->asleep_ns > asleep_before_ns + SLEEP_MIN_NS;
 	// Bounded: who floods the socket does not hold us up.
 	for (int i = 0; hotplug->fd >= 0 && i < MESSAGES_MAX && take_message(hotplug); i++)
 		;

@@ -6,9 +6,8 @@
 // event for one that left and came back in between.
 // Source: the kernel's uevents (NETLINK_KOBJECT_UEVENT), "offline@/devices/system/cpu/cpuN",
 // sent after the CPU's events were detached. Where they do not reach us (no netlink sockets,
-// or a network namespace of another user namespace than the first), nothing is reported and
-// the comparison is all that remains. The same for the CPUs that suspend takes off: without
-// uevents.
+// or a network namespace of another user namespace than the first), the comparison is all
+// that remains. Suspend takes all CPUs but one off without a uevent; it shows in the clocks.
 // Input trust: the kernel's messages, others are ignored. Threads: one owner.
 #pragma once
 
@@ -31,7 +30,7 @@ static inline void fp_hotplug_freep(struct fp_hotplug **hotplug)
 // Takes what was said since the last look. Never blocks.
 void fp_hotplug_look(struct fp_hotplug *hotplug);
 // Whether the CPU went offline between the last two looks, or may have: when messages were
-// lost, that is so of every CPU.
+// lost or the host was suspended, that is so of every CPU.
 bool fp_hotplug_left(const struct fp_hotplug *hotplug, uint32_t cpu);
 
 // Whether a message says that a CPU went offline; *ret_cpu is below FP_CPUS_MAX then.

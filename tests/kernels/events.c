@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream of process events over a CPU that leaves and comes back. It unplugs a CPU, so it
-// is run in the test machine (guest.sh), never on a host that others use.
+// The stream of process events over CPUs that leave and come back. It unplugs a CPU and
+// suspends the machine, so it is run in the test machine (guest.sh), never on a host that
+// others use.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,19 +31,19 @@ struct seen { // what the stream said of one process
 	unsigned int execs, exits;
 };
 
-static void set_online(bool online)
+static void write_text(const char *path, const char *text)
 {
-	int fd = open(CPU_ONLINE, O_WRONLY | O_CLOEXEC);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
 
 	assert_true(fd >= 0);
-	assert_int_equal(write(fd, online ? "1" : "0", 1), 1);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
 }
 
 static void unplug_and_plug(void)
 {
-	set_online(false);
-	set_online(true);
+	write_text(CPU_ONLINE, "0");
+	write_text(CPU_ONLINE, "1");
 }
 
 // A program that runs on the CPU and has ended.
@@ -122,6 +123,19 @@ static void what_a_cpu_said_before_it_left_is_not_lost(void **state)
 	expect_events(sideband, pid);
 }
 
+// Suspends the machine until its clock wakes it. The kernel takes CPUs off and brings them back
+// without a word.
+static void a_suspended_machine_is_noticed(void **state)
+{
+	struct fp_sideband *sideband FP_CLEANUP(fp_sideband_freep) = NULL;
+
+	assert_int_equal(fp_sideband_open(0, &sideband), 0);
+	write_text("/sys/class/rtc/rtc0/wakealarm", "+8");
+	write_text("/sys/power/state", "mem");
+	assert_true(fp_sideband_sync_cpus(sideband) > CPU);
+	expect_events(sideband, run_on_cpu());
+}
+
 static void no_file_is_left_open_over_many_turns(void **state)
 {
 	struct fp_sideband *sideband FP_CLEANUP(fp_sideband_freep) = NULL;
@@ -142,6 +156,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_of_a_cpu_that_came_back_arrive),
 		cmocka_unit_test(what_a_cpu_said_before_it_left_is_not_lost),
+		cmocka_unit_test(a_suspended_machine_is_noticed),
 		cmocka_unit_test(no_file_is_left_open_over_many_turns),
 	};
 

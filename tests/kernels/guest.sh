@@ -129,4 +129,4 @@ section daemon.status echo $?
 section daemon.log cat $DAEMON/log
 echo "@done"
 sleep 1 # the port has to send it
-poweroff -f
+reboot -f # after a suspend this machine cannot be switched off; a reset ends it as well
