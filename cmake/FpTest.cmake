@@ -10,7 +10,7 @@
 #   same source is linked to a main that replays the corpus once.
 
 set(FP_TEST_ENVIRONMENT
-  "ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1:strict_string_checks=1"
+  "ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1"
   "UBSAN_OPTIONS=print_stacktrace=1"
   "FP_SOURCE_DIR=${CMAKE_SOURCE_DIR}"
   "FP_BINARY_DIR=${CMAKE_BINARY_DIR}")
