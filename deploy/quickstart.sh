@@ -13,7 +13,7 @@ readonly LOCK_FILE=/run/fleetprof-quickstart.lock
 readonly RUN_PREFIX=/var/lib/fleetprof-quickstart # /run and /tmp may be mounted noexec
 readonly HZ=99              # per CPU; a fleet runs at 19
 readonly WINDOW_S=10        # of one batch; short, so that first data is there soon
-readonly FIRST_DATA_S=60    # wait for the first batch at most this long
+readonly FIRST_DATA_S=120   # wait for the first batch at most this long
 readonly FUNCTIONS=12       # rows of the table
 readonly PATHS=10           # lines of each list of paths
 readonly STOP_S=20          # wait for a program to stop at most this long
@@ -223,11 +223,11 @@ start_all() {
     --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
     "$run_dir/bin/fleetprof-collector" "--config=$run_dir/collector.conf"
   collector_pid=$started_pid
-  await collector "$collector_pid" 15 answers "http://127.0.0.1:$port/healthz"
+  await collector "$collector_pid" 60 answers "http://127.0.0.1:$port/healthz"
   step "Starting the agent: CPU at $HZ Hz and off-CPU, a batch every $WINDOW_S s"
   start agent "$run_dir/bin/fleetprof-agent" "--config=$run_dir/agent.conf"
   agent_pid=$started_pid
-  await agent "$agent_pid" 30 answers "http://127.0.0.1:$((port + 1))/readyz"
+  await agent "$agent_pid" 60 answers "http://127.0.0.1:$((port + 1))/readyz"
   step "Starting the demo program (its call tree is in deploy/demo/demo.c)"
   start demo "$run_dir/bin/fleetprof-demo"
   demo_pid=$started_pid
