@@ -188,6 +188,17 @@ static void judge_ring_buffer(struct judge *judge)
 				   : "raise the memory limit (LimitMEMLOCK=infinity)");
 }
 
+static void judge_loop(struct judge *judge)
+{
+	if (judge->facts->bpf_loop == 0) {
+		finding(judge, FP_PREFLIGHT_PASS, "BPF programs may loop over a stack's frames");
+		return;
+	}
+	finding(judge, FP_PREFLIGHT_FAIL, "kernel %s has no bpf_loop, by which stacks are walked",
+		judge->facts->release);
+	fix(judge, "use a kernel of 5.17 or newer");
+}
+
 static void judge_perf(struct judge *judge)
 {
 	const struct fp_preflight_facts *facts = judge->facts;
@@ -310,6 +321,7 @@ static const struct check {
 	{ "lockdown", judge_lockdown, false },
 	{ "bpf", judge_bpf, true },
 	{ "ring_buffer", judge_ring_buffer, true },
+	{ "bpf_loop", judge_loop, false },
 	{ "perf_events", judge_perf, true },
 	{ "sample_rate", judge_rate, false },
 	{ "stack_depth", judge_depth, false },

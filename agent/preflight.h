@@ -32,6 +32,7 @@ struct fp_preflight_facts {
 	enum fp_lockdown lockdown;
 	int bpf_program;      // a program of two instructions loads
 	int ring_buffer;      // a ring buffer map can be made
+	int bpf_loop;	      // programs may call bpf_loop; -EOPNOTSUPP: they may not
 	int perf_event;	      // a CPU-wide cpu-clock event opens with all we have
 	int perf_event_plain; // … and without CAP_SYS_ADMIN
 	int perf_event_paranoid;

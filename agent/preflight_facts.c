@@ -7,6 +7,7 @@
 #include "common/file.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <bpf/btf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -104,6 +105,15 @@ static int probe_ring_buffer(void)
 	return fd < 0 ? -errno : 0;
 }
 
+// The stack walk loops through it. An error of the probe itself is no verdict: then the
+// program check above has already failed for the same cause.
+static int probe_bpf_loop(void)
+{
+	int found = libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_loop, NULL);
+
+	return found == 0 ? -EOPNOTSUPP : 0;
+}
+
 static int probe_perf_event(void)
 {
 	struct perf_event_attr attr = {
@@ -187,6 +197,7 @@ void fp_preflight_gather(struct fp_preflight_facts *ret)
 	facts.lockdown = read_lockdown();
 	facts.bpf_program = probe_program();
 	facts.ring_buffer = probe_ring_buffer();
+	facts.bpf_loop = probe_bpf_loop();
 	gather_perf(&facts);
 	facts.kptr_restrict = read_number(SYSCTL_KERNEL "kptr_restrict");
 	facts.kernel_symbols = kallsyms_show_addresses();

@@ -106,7 +106,7 @@ check_ports() {
 
 check_kernel() {
   [ -r /sys/kernel/btf/vmlinux ] || fail "this kernel has no BTF (/sys/kernel/btf/vmlinux)" \
-    "Boot a distribution kernel of Linux 5.10 or later with CONFIG_DEBUG_INFO_BTF."
+    "Boot a distribution kernel of Linux 5.17 or later with CONFIG_DEBUG_INFO_BTF."
 }
 
 package_installed() {

@@ -70,6 +70,10 @@ static void confidentiality(void)
 {
 	facts.lockdown = FP_LOCKDOWN_CONFIDENTIALITY;
 }
+static void no_bpf_loop(void)
+{
+	facts.bpf_loop = -EOPNOTSUPP;
+}
 static void no_ring_buffer(void)
 {
 	facts.ring_buffer = -EINVAL;
@@ -147,6 +151,8 @@ static const struct {
 	  "CONFIG_DEBUG_INFO_BTF" },
 	{ "lockdown confidentiality is refused", confidentiality, "lockdown", FP_PREFLIGHT_FAIL,
 	  "confidentiality", "lockdown=integrity" },
+	{ "a kernel without bpf_loop is refused", no_bpf_loop, "bpf_loop", FP_PREFLIGHT_FAIL,
+	  "no bpf_loop", "5.17" },
 	{ "a kernel without ring buffers is refused", no_ring_buffer, "ring_buffer",
 	  FP_PREFLIGHT_FAIL, "no BPF ring buffers", "5.8" },
 	{ "ring buffers that are forbidden are another matter", ring_buffer_forbidden,
