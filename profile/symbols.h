@@ -21,9 +21,10 @@
 struct fp_symbolizer;
 
 struct fp_symbolizer_options {
-	const char *const *debug_dirs; // NULL-terminated; NULL: /usr/lib/debug
-	bool use_local_files;	       // the mapped path, verified by build-ID
-	const char *root_prefix;       // put before mapped paths, e.g. /proc/PID/root; may be NULL
+	const char *const
+	    *debug_dirs;	 // NULL-terminated, outlives the symbolizer; NULL: /usr/lib/debug
+	bool use_local_files;	 // the mapped path, verified by build-ID
+	const char *root_prefix; // put before mapped paths, e.g. /proc/PID/root; may be NULL
 	bool allow_paths_without_id;
 	const char *kallsyms_path;	// "/proc/kallsyms" to name this host's kernel; NULL: none
 	const uint8_t *kernel_build_id; // the build kallsyms belongs to (20 bytes), or NULL
