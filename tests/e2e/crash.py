@@ -31,6 +31,7 @@ from crash_witness import Witness
 from reference import Check, arguments, full, skip_unless_live
 
 READY_S = 180  # patience on a machine that does much else
+QUERY_S = 300
 SHIP_RETURNS_S = 120  # the agent starts it again after 1 s, 2 s, 4 s … 60 s
 PAUSE_S = (0.2, 2)  # between two kills; a window is 1 s
 DELIVERY_S = 0.05  # from the spool to the acknowledgement; half of the kills fall in it
@@ -43,8 +44,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def get(url):
-    with urllib.request.urlopen(url, timeout=30) as answer:
+def get(url, limit_s=30):
+    with urllib.request.urlopen(url, timeout=limit_s) as answer:
         return answer.read()
 
 
@@ -81,7 +82,8 @@ class Fleet:
 
     def write_settings(self):
         (self.folder / "collector.conf").write_text(
-            f"[http]\nlisten = 127.0.0.1:{self.port}\n[store]\ndirectory = {self.store}\n")
+            f"[http]\nlisten = 127.0.0.1:{self.port}\n[store]\ndirectory = {self.store}\n"
+            f"[query]\nmax_duration = {QUERY_S}s\n")
         (self.folder / "agent.conf").write_text(f"""
 [cpu]
 hz = 99
@@ -151,8 +153,9 @@ listen = 127.0.0.1:{self.metrics_port}
 
     def query_samples(self, kind):
         """Samples of a type in everything the collector has."""
-        query = urllib.parse.urlencode({"type": kind, "format": "json", "from": "now-6h"})
-        answer = json.loads(get(f"http://127.0.0.1:{self.port}/api/v1/query?{query}"))
+        query = urllib.parse.urlencode({"type": kind, "from": "now-6h", "raw": 1, "max_nodes": 1})
+        url = f"http://127.0.0.1:{self.port}/api/v1/query?{query}"
+        answer = json.loads(get(url, QUERY_S))
         return answer["stats"]["samples"]
 
     def stop(self, process):
