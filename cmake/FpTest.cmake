@@ -39,7 +39,7 @@ function(fp_unit_test name)
   target_compile_definitions(${name} PRIVATE FP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set(test ${name}${FP_TEST_SUFFIX})
   add_test(NAME ${test} COMMAND ${name} ${arg_ARGS})
-  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120
+  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400
     LABELS "unit;${arg_LABELS}" ENVIRONMENT "${FP_TEST_ENVIRONMENT}")
 endfunction()
 
@@ -57,7 +57,7 @@ function(fp_fuzz_target name)
     add_executable(${name} ${arg_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
     set(test ${name}_corpus${FP_TEST_SUFFIX})
     add_test(NAME ${test} COMMAND ${name} ${corpus})
-    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 120
+    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 400
       ENVIRONMENT "${FP_TEST_ENVIRONMENT}")
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LIBS})
