@@ -139,7 +139,11 @@ int fp_settings_dump(const struct fp_settings_table *table, const void *settings
 		if (starts_section(table, i))
 			fp_buf_printf(ret_text, "%s[%s]\n", i ? "\n" : "", row->section);
 		fp_buf_printf(ret_text, "%s = ", row->key);
-		fp_setting_format(row, settings, ret_text);
+		// A default is spelled as the documentation spells it: 168h, not 7d.
+		if (origins && strcmp(origins[i].text, "default") == 0)
+			fp_buf_str(ret_text, row->default_text);
+		else
+			fp_setting_format(row, settings, ret_text);
 		if (origins)
 			fp_buf_printf(ret_text, " ; %s", origins[i].text);
 		fp_buf_byte(ret_text, '\n');

@@ -330,6 +330,17 @@ static void test_dump(void **state)
 	assert_string_equal(second, first);
 }
 
+static void test_dump_spells_defaults(void **state)
+{
+	AUTOLOADED struct loaded loaded = { 0 };
+	FP_AUTOFREE char *text = NULL;
+
+	assert_int_equal(load(&loaded, TEXT("[spool]\nmax_bytes = 2048MiB\n")), 0);
+	text = dump(&loaded, true);
+	assert_non_null(strstr(text, "\nwindow = 60s ; default\n")); // not 1min
+	assert_non_null(strstr(text, "\nmax_bytes = 2GiB ; /"));
+}
+
 static void test_markdown(void **state)
 {
 	FP_AUTOBUF struct fp_buf text = { 0 };
@@ -372,6 +383,7 @@ int main(void)
 		FP_CASE("flags beat the environment, which beats files", test_precedence),
 		FP_CASE("flags are matched whole and checked like files", test_flags),
 		FP_CASE("a dump reads back to the same settings", test_dump),
+		FP_CASE("a dump spells defaults as the table does", test_dump_spells_defaults),
 		FP_CASE("the documentation table has every column", test_markdown),
 		FP_CASE("a default outside its own range is refused", test_bad_default),
 	};
