@@ -103,6 +103,8 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 	GAUGE(PROCESSES, "processes", "Process instances known."),
 	GAUGE(PROCESS_BYTES, "process_table_bytes", "Memory of the process table."),
 	COUNTER(WINDOWS, "windows_total", "Windows closed."),
+	COUNTER(WINDOWS_EARLY, "windows_closed_early_total",
+		"Windows closed early since they held more than limits.window_memory."),
 	COUNTER(BATCHES_SPOOLED, "batches_spooled_total", "Windows that reached the spool."),
 	COUNTER(SAMPLES_SPOOLED, "samples_spooled_total",
 		"Samples and intervals that reached the spool."),

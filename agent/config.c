@@ -54,6 +54,9 @@ static const struct fp_setting rows[] = {
 	ROW(limits, ring_size, SIZE, "0B", 0, 256 * MIB, true,
 	    "Ring buffer for new stacks, per source, a power of two of at least 4KiB; 0B chooses "
 	    "by the number of CPUs."),
+	ROW(limits, window_memory, SIZE, "12MiB", 1 * MIB, 1024 * MIB, true,
+	    "A window that holds more than this is closed and spooled early, so that a host with "
+	    "very many distinct stacks costs no more memory."),
 	ROW(limits, max_user_frames, U32, "127", 1, FP_MAX_FRAMES, true,
 	    "Frames of a user stack that are kept, innermost first."),
 	PICK(limits, walk, "auto", walks, true,

@@ -30,6 +30,7 @@ struct fp_agent_config {
 	uint32_t limits_stacks;
 	uint64_t limits_ring_size;
 	uint32_t limits_max_user_frames;
+	uint64_t limits_window_memory;
 	uint32_t limits_walk; // enum fp_walk_choice
 
 	uint64_t window_length_ns;

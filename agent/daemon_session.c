@@ -125,6 +125,10 @@ static int on_drain(struct fp_loop_source *source, uint32_t events, void *contex
 		fp_warn("emptying the kernel's maps failed, trying again in %llu s: %s",
 			(unsigned long long)(daemon->config.window_drain_interval_ns / FP_NS_PER_S),
 			strerror(-r));
+	else if (fp_session_window_bytes(daemon->session) > daemon->config.limits_window_memory) {
+		fp_metric_add(&daemon->metrics, FP_M_WINDOWS_EARLY, 1);
+		fp_daemon_window_close(daemon);
+	}
 	return 0;
 }
 

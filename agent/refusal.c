@@ -61,6 +61,10 @@ void fp_refusal_explain(int error, const char *step, struct fp_refusal *ret)
 		return set(ret, "the kernel refused BPF or perf events for lack of privileges",
 			   "run as root, or with CAP_BPF, CAP_PERFMON and, where "
 			   "kernel.perf_event_paranoid is above 2, CAP_SYS_ADMIN");
+	if (error == -EMFILE || error == -ENFILE)
+		return set(
+		    ret, "no more file descriptors; each CPU needs two",
+		    "raise the limit of open files (LimitNOFILE= of the service, ulimit -n)");
 	if (error == -ENOMEM)
 		return set(ret, "the kernel had no memory for the BPF maps",
 			   "lower limits.stacks or raise the service's memory limit");

@@ -13,16 +13,19 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 // Sizes per online CPU where the configuration gives none. At 99 Hz and 5 s a CPU meets at
 // most 495 stacks; switches can bring many more, all of them short-lived processes' at worst.
 #define ENTRIES_PER_CPU 2048u
 #define ENTRIES_MIN	16384u
-#define ENTRIES_MAX	262144u
-#define RING_PER_CPU	65536u
-#define RING_MIN	262144u
-#define RING_MAX	(16u << 20)
+// 65536 entries of 104 bytes in four maps are 27 MiB, two rings of 8 MiB another 16: with
+// those the promise of 64 MiB holds on hosts of any size.
+#define ENTRIES_MAX  65536u
+#define RING_PER_CPU 131072u
+#define RING_MIN     524288u
+#define RING_MAX     (8u << 20)
 
 struct fp_sampler {
 	struct fleetprof_bpf *skeleton;
@@ -186,6 +189,18 @@ static int load(struct fp_sampler *sampler)
 	return fleetprof_bpf__load(sampler->skeleton);
 }
 
+// A perf event and a side-band ring per CPU: on a large host more descriptors than the usual
+// soft limit of 1024 allows. Where the hard limit does not either, opening says so.
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 int fp_sampler_open(const struct fp_sampler_config *config, struct fp_sampler **ret,
 		    struct fp_refusal *refusal)
 {
@@ -193,6 +208,7 @@ int fp_sampler_open(const struct fp_sampler_config *config, struct fp_sampler **
 	int error = sampler ? 0 : -ENOMEM;
 
 	fp_refusal_listen();
+	raise_descriptor_limit();
 	if (!error) {
 		sampler->config = *config;
 		error = load(sampler);

@@ -334,6 +334,13 @@ int fp_session_finish(struct fp_session *session, struct fp_profile **ret_profil
 	return error ? error : hand_out_window(session, ret_profile);
 }
 
+uint64_t fp_session_window_bytes(const struct fp_session *session)
+{
+	const struct fp_window *window = &session->window;
+
+	return fp_profile_bytes(window->profile) + fp_hashmap_bytes(&window->resolved);
+}
+
 void fp_session_stats(const struct fp_session *session, struct fp_session_stats *ret)
 {
 	struct fp_process_stats processes;

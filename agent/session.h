@@ -29,6 +29,8 @@ static inline void fp_session_freep(struct fp_session **session)
 // Readable when rings want emptying: call fp_session_poll then, and at least once a second.
 int fp_session_fd(const struct fp_session *session);
 int fp_session_poll(struct fp_session *session);
+// Memory that the open window holds, in bytes: what a caller bounds by closing it early.
+uint64_t fp_session_window_bytes(const struct fp_session *session);
 // Switches the epoch and adds what it held to the open window. Call every drain_interval_ns.
 int fp_session_drain(struct fp_session *session);
 // Drains, completes the quality records, and hands out the window as a profile; a new window

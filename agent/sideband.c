@@ -15,7 +15,8 @@
 #include <time.h>
 
 // 128 KiB hold about 900 mapping records, or what some 60 execs leave on one CPU.
-#define RING_BYTES_DEFAULT (128u * 1024)
+#define RING_BYTES_DEFAULT  (128u * 1024)
+#define RINGS_BYTES_DEFAULT (8L << 20)
 // Less than this holds no maximal record together with anything else.
 #define RING_BYTES_MIN (16u * 1024)
 
@@ -178,6 +179,17 @@ int fp_sideband_sync_cpus(struct fp_sideband *sideband)
 	return (int)cpus.count;
 }
 
+// 8 MiB at most over all CPUs, as long as a ring stays useful.
+static uint32_t default_ring_bytes(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	uint32_t bytes = RING_BYTES_DEFAULT;
+
+	while (bytes > RING_BYTES_MIN && cpus * (long)bytes > RINGS_BYTES_DEFAULT)
+		bytes /= 2;
+	return bytes;
+}
+
 int fp_sideband_open(uint32_t ring_bytes, struct fp_sideband **ret)
 {
 	FP_CLEANUP(fp_sideband_freep) struct fp_sideband *sideband = calloc(1, sizeof(*sideband));
@@ -186,7 +198,7 @@ int fp_sideband_open(uint32_t ring_bytes, struct fp_sideband **ret)
 	if (!sideband)
 		return -ENOMEM;
 	sideband->epoll_fd = -1;
-	sideband->ring_bytes = ring_bytes ? ring_bytes : RING_BYTES_DEFAULT;
+	sideband->ring_bytes = ring_bytes ? ring_bytes : default_ring_bytes();
 	if (sideband->ring_bytes < RING_BYTES_MIN ||
 	    (sideband->ring_bytes & (sideband->ring_bytes - 1)))
 		return -EINVAL;
