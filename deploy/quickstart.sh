@@ -241,8 +241,9 @@ query() {
     --data-urlencode "root=executable" --data-urlencode "from=now-15m"
 }
 
-# An answer that shows a function of the demo: then every stage has worked.
-first_data() { query type=cpu format=folded 2>/dev/null | grep -q parse_query; }
+# An answer that shows a function of the demo: then every stage has worked. Read to its end:
+# grep -q would leave at the match, and under pipefail curl's broken pipe would say no.
+first_data() { query type=cpu format=folded 2>/dev/null | grep parse_query >/dev/null; }
 
 # paths TYPE: the stacks that hold most, a line each, as far as it fits. CPU as a share; time
 # off the CPU in seconds (threads wait side by side, a share of that says nothing) and without
@@ -323,6 +324,7 @@ cleanup() {
   stop_one agent "$agent_pid"
   stop_one collector "$collector_pid"
   [ -z "$run_dir" ] || rm -rf -- "$run_dir"
+  rm -f -- "$LOCK_FILE" # still locked, by us
   [ -z "$agent_pid" ] || step "Stopped; nothing is left running."
   exit "$status"
 }

@@ -247,6 +247,20 @@ static uint64_t count_samples(const struct fp_profile *profile, enum fp_profile_
 	return count;
 }
 
+// Why a picture is empty.
+static void say_nothing_came(const struct fp_profile *profile, enum fp_profile_type type)
+{
+	if (type == FP_PROFILE_OFF_CPU)
+		fp_command_say("agentctl: no wait that began in that time ended in it; a wait is "
+			       "counted when it ends, so one that goes on is not in the picture");
+	else if (profile->quality[type].counters[FP_QUALITY_EXPECTED_SAMPLES])
+		fp_command_say("agentctl: it used so little of the CPU that no sample met it; "
+			       "--off-cpu shows where it waits");
+	else
+		fp_command_say("agentctl: it did not use the CPU in that time; --off-cpu shows "
+			       "where it waits");
+}
+
 static void summarize(const struct view *view)
 {
 	const struct fp_profile *profile = view->result->profile;
@@ -260,11 +274,7 @@ static void summarize(const struct view *view)
 			fwrite(text.data, 1, text.len, stderr);
 		if (count_samples(profile, kinds[i].type))
 			continue;
-		fp_command_say(
-		    kinds[i].type == FP_PROFILE_CPU
-			? "agentctl: it did not use the CPU in that time; --off-cpu shows "
-			  "where it waits"
-			: "agentctl: it did not return from a wait in that time");
+		say_nothing_came(profile, kinds[i].type);
 	}
 }
 

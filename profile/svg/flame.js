@@ -365,4 +365,7 @@
 	recall();
 	resize();
 	search();
+	// A graph taller than the window opens at its base, where reading starts.
+	if (!icicle && svg.getBoundingClientRect().height > window.innerHeight)
+		window.scrollTo(0, svg.getBoundingClientRect().height);
 })();
