@@ -187,12 +187,30 @@ static int map_labels(struct fp_merge *merge, const struct fp_profile *batch, st
 	return 0;
 }
 
+static uint64_t product(uint64_t value, uint64_t period_ns)
+{
+	uint64_t result;
+
+	return __builtin_mul_overflow(value, period_ns, &result) ? UINT64_MAX : result;
+}
+
 static uint64_t scaled_value(const struct fp_merge *merge, const struct fp_profile *batch,
 			     const struct fp_sample *sample)
 {
 	if (merge->options.type == FP_PROFILE_CPU && merge->options.mixed_periods)
-		return sample->value * batch->period_ns;
+		return product(sample->value, batch->period_ns);
 	return sample->value;
+}
+
+// What of `more` still fits: rows and every sum of them then fit too.
+static uint64_t take_room(uint64_t *total, uint64_t more)
+{
+	uint64_t room = (uint64_t)INT64_MAX - *total;
+
+	if (more > room)
+		more = room;
+	*total += more;
+	return more;
 }
 
 static int add_sample(struct fp_merge *merge, const struct fp_profile *batch,
@@ -207,12 +225,13 @@ static int add_sample(struct fp_merge *merge, const struct fp_profile *batch,
 			return r;
 	}
 	sum.stack = maps->stacks[sample->stack];
-	sum.count = sample->count;
-	sum.value = scaled_value(merge, batch, sample);
+	sum.count = take_room(&merge->counts, sample->count);
+	sum.value = take_room(&merge->values, scaled_value(merge, batch, sample));
 	merge->facts.rows++;
-	merge->facts.samples += sample->count;
-	merge->facts.nanoseconds +=
-	    sample->type == FP_PROFILE_CPU ? sample->value * batch->period_ns : sample->value;
+	fp_merge_sum(&merge->facts.samples, sample->count);
+	fp_merge_sum(&merge->facts.nanoseconds, sample->type == FP_PROFILE_CPU
+						    ? product(sample->value, batch->period_ns)
+						    : sample->value);
 	return fp_profile_sample(merge->profile, &sum);
 }
 
@@ -226,7 +245,7 @@ static int note_batch(struct fp_merge *merge, const struct fp_profile *batch)
 		facts->first_start_ns = batch->start_realtime_ns;
 	if (batch->end_realtime_ns > facts->last_end_ns)
 		facts->last_end_ns = batch->end_realtime_ns;
-	facts->window_ns += batch->end_boottime_ns - batch->start_boottime_ns;
+	fp_merge_sum(&facts->window_ns, batch->end_boottime_ns - batch->start_boottime_ns);
 	if (!merge->profile->period_ns)
 		merge->profile->period_ns = batch->period_ns;
 	if (!fp_hashmap_put(&merge->hosts, batch->host_id, &is_new))

@@ -7,6 +7,7 @@
 // looks at others and the profile stays small.
 // CPU samples of batches with different periods cannot be added as counts: when the caller
 // says `mixed_periods`, values become nanoseconds and the profile's period is 1 ns.
+// Sums stop at their limit: what all samples come to stays within int64, as pprof needs it.
 // Input: decoded (hence checked) profiles. Ownership: the merge owns its profile until
 // fp_merge_take. Threads: none shared.
 #pragma once
@@ -42,9 +43,17 @@ struct fp_merge {
 	struct fp_merge_facts facts;
 	struct fp_hashmap stacks; // stack id → index in profile
 	struct fp_hashmap hosts;  // host id → nothing
+	uint64_t counts, values;  // of all samples in profile: at most INT64_MAX
 	uint64_t rate_sums[2];	  // hz_requested, hz_actual: summed over batches
 	uint64_t rate_batches;
 };
+
+// Sums of foreign numbers stop at the end of their range instead of starting again at zero.
+static inline void fp_merge_sum(uint64_t *sum, uint64_t more)
+{
+	if (__builtin_add_overflow(*sum, more, sum))
+		*sum = UINT64_MAX;
+}
 
 int fp_merge_init(struct fp_merge *merge, const struct fp_merge_options *options);
 void fp_merge_free(struct fp_merge *merge);

@@ -26,13 +26,13 @@ static void merge_counters(struct fp_merge *merge, const struct fp_quality *from
 			   struct fp_quality *to)
 {
 	merge->rate_batches++;
-	merge->rate_sums[0] += from->counters[FP_QUALITY_HZ_REQUESTED];
-	merge->rate_sums[1] += from->counters[FP_QUALITY_HZ_ACTUAL];
+	fp_merge_sum(&merge->rate_sums[0], from->counters[FP_QUALITY_HZ_REQUESTED]);
+	fp_merge_sum(&merge->rate_sums[1], from->counters[FP_QUALITY_HZ_ACTUAL]);
 	for (int i = 0; i < FP_QUALITY_COUNT; i++) {
 		enum rule rule = rule_of(i);
 
 		if (rule == ADD)
-			to->counters[i] += from->counters[i];
+			fp_merge_sum(&to->counters[i], from->counters[i]);
 		if (rule == LARGEST && from->counters[i] > to->counters[i])
 			to->counters[i] = from->counters[i];
 	}
@@ -55,7 +55,7 @@ static int merge_named(struct fp_merge *merge, const struct fp_profile *batch,
 			return r;
 		for (uint32_t j = 0; j < to->named_count; j++)
 			if (to->named[j].name == id)
-				sum += to->named[j].value;
+				fp_merge_sum(&sum, to->named[j].value);
 		r = fp_quality_set_named(profile, type, name, sum);
 		if (r < 0)
 			return r;
@@ -76,8 +76,8 @@ static int merge_builds(struct fp_merge *merge, const struct fp_profile *batch,
 		row = fp_quality_build(merge->profile, merge->options.type, build);
 		if (!row)
 			return -ENOMEM;
-		row->stacks += from->builds[i].stacks;
-		row->stopped += from->builds[i].stopped;
+		fp_merge_sum(&row->stacks, from->builds[i].stacks);
+		fp_merge_sum(&row->stopped, from->builds[i].stopped);
 	}
 	return 0;
 }

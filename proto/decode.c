@@ -199,8 +199,35 @@ static int decode_labels(struct decoder *decoder)
 	return at == sets->n_name ? 0 : refuse(decoder, -EBADMSG, "labels are left over");
 }
 
-// Sums of one batch stay below 2^62, so that nobody who adds a few up can overflow.
-#define SUM_MAX (1ULL << 62)
+// Sums of one batch stay below 2^62, so that nobody who adds a few up can overflow. Times stay
+// below nine years, which no window of any host comes near: one batch cannot drown a fleet's.
+#define SUM_MAX	    (1ULL << 62)
+#define TIME_MAX_NS (1ULL << 58)
+
+// A period turns CPU samples into time, so it decides what sums of them come to.
+#define PERIOD_MIN_NS 1000ULL
+#define PERIOD_MAX_NS 10000000000ULL
+
+static int check_times(struct decoder *decoder)
+{
+	const struct fp_profile *profile = decoder->profile;
+	uint64_t period_ns = profile->period_ns, cpu_rows = 0, cpu = 0, off_cpu_ns = 0;
+
+	for (uint32_t i = 0; i < profile->samples_count; i++) {
+		const struct fp_sample *sample = &profile->samples[i];
+
+		cpu_rows += sample->type == FP_PROFILE_CPU;
+		if (sample->type == FP_PROFILE_CPU)
+			cpu += sample->value;
+		else
+			off_cpu_ns += sample->value;
+	}
+	if (period_ns ? period_ns < PERIOD_MIN_NS || period_ns > PERIOD_MAX_NS : cpu_rows > 0)
+		return refuse(decoder, -EBADMSG, "the sampling period is out of range");
+	if ((period_ns && cpu > TIME_MAX_NS / period_ns) || off_cpu_ns > TIME_MAX_NS)
+		return refuse(decoder, -EBADMSG, "the samples' time is out of range");
+	return 0;
+}
 
 static int decode_samples(struct decoder *decoder)
 {
@@ -331,8 +358,8 @@ static int decode_message(struct decoder *decoder)
 {
 	// Each step may rely on the tables before it. Counters add strings, so they come last.
 	static int (*const steps[])(struct decoder *) = {
-		decode_strings, decode_header, decode_builds,  decode_frames,
-		decode_stacks,	decode_labels, decode_samples, decode_quality,
+		decode_strings, decode_header,	decode_builds, decode_frames,  decode_stacks,
+		decode_labels,	decode_samples, check_times,   decode_quality,
 	};
 	int error = 0;
 

@@ -120,6 +120,38 @@ static void different_rates_are_added_as_time(void **state)
 	fp_profile_free(answer.profile);
 }
 
+// Decoding refuses such numbers; the merge does not rely on it.
+static void sums_stop_at_their_limit(void **state)
+{
+	const struct fp_selector everything = { 0 };
+	FP_AUTOMERGE struct fp_merge merge = { 0 };
+	struct fp_merge_options options = { .type = FP_PROFILE_CPU,
+					    .selector = &everything,
+					    .mixed_periods = true };
+	const char *const hosts[] = { "a", "b" };
+	uint64_t sum = 0;
+
+	assert_int_equal(fp_merge_init(&merge, &options), 0);
+	for (int i = 0; i < 2; i++) {
+		FP_AUTOPROFILE struct fp_profile *profile =
+		    example_profile(&(struct example){ .host = hosts[i], .sequence = 1 });
+
+		profile->period_ns = 1ULL << 63;
+		profile->samples[0].count = 1ULL << 63;
+		profile->end_boottime_ns = UINT64_MAX;
+		profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_SAMPLES] = 1ULL << 63;
+		assert_int_equal(fp_merge_add(&merge, profile), 0);
+	}
+	for (uint32_t i = 0; i < merge.profile->samples_count; i++)
+		sum += merge.profile->samples[i].value;
+	assert_int_equal(sum, INT64_MAX);
+	assert_int_equal(merge.facts.nanoseconds, UINT64_MAX);
+	assert_int_equal(merge.facts.samples, UINT64_MAX);
+	assert_int_equal(merge.facts.window_ns, UINT64_MAX);
+	assert_int_equal(merge.profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_SAMPLES],
+			 UINT64_MAX);
+}
+
 // A crash between sync and manifest: the manifest is that of before. Then at every byte of the
 // torn record behind it: what was whole counts, what was not is cut, nothing counts twice.
 // As after a sync that failed: the log holds one batch twice.
@@ -208,6 +240,7 @@ int main(void)
 		FP_CASE("equal stacks of many batches become one row",
 			equal_stacks_of_many_batches_become_one_row),
 		FP_CASE("different rates are added as time", different_rates_are_added_as_time),
+		FP_CASE("sums stop at their limit", sums_stop_at_their_limit),
 		FP_CASE("many at once agree on who was first", many_at_once_agree_on_who_was_first),
 		FP_CASE("labels and values can be listed", labels_and_values_can_be_listed),
 	};

@@ -169,6 +169,43 @@ static void sample_count(batch_message *b)
 {
 	b->samples->count[0] = UINT64_MAX;
 }
+static void period_none(batch_message *b)
+{
+	b->period_ns = 0;
+}
+static void period_short(batch_message *b)
+{
+	b->period_ns = 999;
+}
+static void period_long(batch_message *b)
+{
+	b->period_ns = 10000000001;
+}
+static void period_huge(batch_message *b)
+{
+	b->period_ns = 1ULL << 63;
+}
+static void no_cpu_samples(batch_message *b)
+{
+	for (size_t i = 0; i < b->samples->n_type; i++)
+		b->samples->type[i] = FP_PROFILE_OFF_CPU;
+	b->period_ns = 0;
+}
+static void no_cpu_samples_period_huge(batch_message *b)
+{
+	no_cpu_samples(b);
+	b->period_ns = 1ULL << 63;
+}
+static void cpu_time(batch_message *b)
+{
+	b->period_ns = 10000000000;
+	b->samples->value[0] = 1ULL << 25;
+}
+static void off_cpu_time(batch_message *b)
+{
+	no_cpu_samples(b);
+	b->samples->value[0] = 1ULL << 58;
+}
 static void quality_type(batch_message *b)
 {
 	b->quality[0]->type = 3;
@@ -300,6 +337,13 @@ static void a_malformed_message_is_refused_with_its_reason(void **state)
 		MALFORMED(sample_columns, "columns of the samples differ in length"),
 		MALFORMED(sample_sum, "the samples' sum is out of range"),
 		MALFORMED(sample_count, "the samples' sum is out of range"),
+		MALFORMED(period_none, "the sampling period is out of range"),
+		MALFORMED(period_short, "the sampling period is out of range"),
+		MALFORMED(period_long, "the sampling period is out of range"),
+		MALFORMED(period_huge, "the sampling period is out of range"),
+		MALFORMED(no_cpu_samples_period_huge, "the sampling period is out of range"),
+		MALFORMED(cpu_time, "the samples' time is out of range"),
+		MALFORMED(off_cpu_time, "the samples' time is out of range"),
 		MALFORMED(quality_far_type, "a quality record's type is wrong"),
 		MALFORMED(quality_type, "a quality record's type is wrong"),
 		MALFORMED(quality_hook, "a quality record's hook is out of range"),
@@ -325,6 +369,18 @@ static void a_malformed_message_is_refused_with_its_reason(void **state)
 		if (error != -EBADMSG || strcmp(reason, cases[i].reason) != 0)
 			fail_msg("%s: got \"%s\"", cases[i].name, reason);
 	}
+}
+
+static void only_cpu_samples_need_a_period(void **state)
+{
+	FP_AUTOPROFILE struct fp_profile *profile = example_documented(), *decoded = NULL;
+	FP_AUTOBUF struct fp_buf bytes = { 0 }, message = { 0 }, changed = { 0 };
+
+	batch_encode(profile, &bytes);
+	batch_decompress(&bytes, &message);
+	change_message(&message, no_cpu_samples, &changed);
+	assert_int_equal(batch_decode(&changed, defaults, &decoded), 0);
+	assert_int_equal(decoded->period_ns, 0);
 }
 
 // Fields appended to a whole message: protobuf's rules allow what a batch does not.
@@ -372,6 +428,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_malformed_message_is_refused_with_its_reason),
+		cmocka_unit_test(only_cpu_samples_need_a_period),
 		cmocka_unit_test(what_would_cost_memory_is_refused_before_unpacking),
 	};
 
