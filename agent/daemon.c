@@ -14,12 +14,17 @@
 
 #define KERNEL_TABLES_AFTER_NS (2 * FP_NS_PER_S) // they take a moment: be ready first
 
-void fp_daemon_set_log_level(const struct fp_agent_config *config)
+enum fp_log_level fp_daemon_log_level(const struct fp_agent_config *config)
 {
 	static const enum fp_log_level levels[] = { FP_LOG_ERROR, FP_LOG_WARNING, FP_LOG_INFO,
 						    FP_LOG_DEBUG };
 
-	fp_log_set_level(levels[config->agent_log_level]);
+	return levels[config->agent_log_level];
+}
+
+void fp_daemon_set_log_level(const struct fp_agent_config *config)
+{
+	fp_log_set_level(fp_daemon_log_level(config));
 }
 
 static int take_lock(struct fp_daemon *daemon)
@@ -131,11 +136,10 @@ static int open_spool(struct fp_daemon *daemon)
 
 static int open_metrics(struct fp_daemon *daemon)
 {
-	int fd FP_AUTOCLOSE = -1;
 	int r;
 
 	fp_agent_metrics_init();
-	r = fp_metrics_share(fp_agent_metrics, FP_M_COUNT, &daemon->metrics, &fd);
+	r = fp_metrics_share(fp_agent_metrics, FP_M_COUNT, &daemon->metrics, &daemon->metrics_fd);
 	if (r < 0) {
 		fp_error("cannot make the metrics page: %s", strerror(-r));
 		return FP_EXIT_FAILED;
@@ -295,10 +299,10 @@ static int (*const steps[])(struct fp_daemon *daemon) = {
 	find_role,	 // nothing is created before it is known whose it shall be
 	check_host,	 // a user without rights hears of them first
 	take_lock,	 // no second agent touches what is below
-	open_metrics,	 // the ship role inherits the page
+	open_metrics,	 // the ship role maps the page
 	read_identity,	 // may write to the state directory
 	open_spool,	 // the ship role reads it
-	start_ship,	 // we may still become its user, and hold nothing for it to inherit
+	start_ship,	 // we may still become its user
 	start_sampling,	 // loads the programs
 	open_control,	 // the runtime directory may be root's
 	drop_privileges, // everything below runs with what is left
@@ -353,6 +357,7 @@ static void release(struct fp_daemon *daemon)
 	fp_spool_freep(&daemon->spool);
 	fp_loop_freep(&daemon->loop);
 	fp_metrics_unmap(&daemon->metrics);
+	fp_close_fd(&daemon->metrics_fd);
 	fp_close_fd(&daemon->lock_fd);
 	fp_agent_config_free(&daemon->config);
 	free(daemon);
@@ -369,7 +374,7 @@ int fp_daemon_run(const struct fp_agent_config_source *source, struct fp_agent_c
 	}
 	daemon->config = *config;
 	daemon->source = source;
-	daemon->lock_fd = -1;
+	daemon->lock_fd = daemon->metrics_fd = -1;
 	daemon->start_boottime_ns = fp_boottime_ns();
 	fp_daemon_set_log_level(&daemon->config);
 	code = start(daemon);

@@ -3,6 +3,7 @@
 
 #include "daemon_docs.h"
 #include "daemon_exit.h"
+#include "ship.h"
 
 #include "common/log.h"
 
@@ -179,6 +180,8 @@ int fp_daemon_main(int argc, char **argv)
 	struct fp_buf error FP_AUTOBUF = { 0 };
 
 	fp_log_set_name("fleetprof-agent");
+	if (argc == 2 && strcmp(argv[1], FP_SHIP_ROLE_ARGUMENT) == 0)
+		return fp_ship_role_main();
 	if (fp_daemon_options_parse(argc, argv, &options, &error) < 0) {
 		fp_error("%.*s", (int)error.len, (const char *)error.data);
 		return FP_EXIT_USAGE;

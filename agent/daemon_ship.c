@@ -51,13 +51,14 @@ void fp_daemon_ship_start(struct fp_daemon *daemon)
 		.ca_file = config->collector_ca_file,
 		.retry_max_ns = config->collector_retry_max_ns,
 		.loop_stale_ns = LOOP_STALE_NS,
+		.log_level = fp_daemon_log_level(config),
 	};
 	int pid;
 
 	if (!is_wanted(daemon))
 		return;
 	daemon->ship_started_ns = fp_boottime_ns();
-	pid = fp_ship_start(&ship, &daemon->metrics);
+	pid = fp_ship_start(&ship, daemon->metrics_fd);
 	if (pid < 0) {
 		fp_error("the ship role could not be started, trying again: %s", strerror(-pid));
 		if (daemon->ship_timer)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "agentmetrics.h"
+#include "common/log.h"
 #include "common/loop.h"
 #include "config.h"
 #include "control.h"
@@ -38,6 +39,7 @@ struct fp_daemon {
 
 	struct fp_loop *loop;
 	struct fp_metrics metrics;
+	int metrics_fd; // for the ship role to map
 	int lock_fd;
 
 	// daemon_session
@@ -67,6 +69,7 @@ struct fp_daemon {
 };
 
 // daemon
+enum fp_log_level fp_daemon_log_level(const struct fp_agent_config *config);
 void fp_daemon_set_log_level(const struct fp_agent_config *config);
 
 // daemon_lock. Returns 0; -EWOULDBLOCK with the holder's pid (0: not known); or -errno.

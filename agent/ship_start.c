@@ -4,9 +4,12 @@
 // read. What cannot be given up ends the child.
 #include "ship.h"
 
+#include "agentmetrics.h"
 #include "common/log.h"
+#include "ship_pass.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <seccomp.h>
@@ -19,6 +22,9 @@
 #include <unistd.h>
 
 #define EXIT_SETUP 1
+
+// Where the executed role finds what it is given; all behind them is closed.
+enum { FD_CONFIG = STDERR_FILENO + 1, FD_METRICS, FD_PROGRAM, FD_NONE };
 
 struct account {
 	bool change; // we are root and a user is configured
@@ -150,27 +156,30 @@ static int tie_to_parent(pid_t parent)
 }
 
 // In the child. Sampler descriptors (perf events, BPF maps, sockets) must not stay with the
-// process that talks to the network; the metrics page is memory and stays mapped.
-static int settle(const struct account *account, pid_t parent)
+// process that talks to the network.
+static int give_up(const struct account *account, pid_t parent, unsigned int first_closed)
 {
-	const struct rlimit no_core = { 0, 0 };
 	int error = reset_signals();
 
-	if (!error && close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
+	if (!error && close_range(first_closed, ~0U, 0) < 0)
 		error = -errno;
 	if (!error)
 		error = become(account);
-	if (!error)
-		error = tie_to_parent(parent);
-	if (error)
-		return error;
+	return error ? error : tie_to_parent(parent);
+}
+
+// After the exec, which the filter forbids.
+static void confine(void)
+{
+	const struct rlimit no_core = { 0, 0 };
+	int error;
+
 	setrlimit(RLIMIT_CORE, &no_core); // a core would hold the token
 	prctl(PR_SET_NAME, "fleetprof-ship", 0L, 0L, 0L);
 	error = forbid_system_calls();
 	if (error)
 		fp_warn("cannot load the ship role's seccomp filter (%s), continuing without",
 			strerror(-error));
-	return 0;
 }
 
 // A spool that belongs to the role's user is open to it already.
@@ -185,14 +194,25 @@ static int open_spool_to(const struct account *account, const char *directory)
 	return info.st_uid == account->uid ? 0 : fp_spool_share(directory, account->gid);
 }
 
-int fp_ship_start(const struct fp_ship_config *config, struct fp_metrics *metrics)
+static int prepare(const struct fp_ship_config *config, struct account *account)
+{
+	int error = find_account(config->user, account);
+
+	return error ? error : open_spool_to(account, config->spool_directory);
+}
+
+static void fail_setup(int error)
+{
+	fp_error("cannot give up the ship role's privileges (%s)", strerror(-error));
+	_exit(EXIT_SETUP);
+}
+
+int fp_ship_fork(const struct fp_ship_config *config, struct fp_metrics *metrics)
 {
 	struct account account;
 	pid_t parent = getpid(), pid;
-	int error = find_account(config->user, &account);
+	int error = prepare(config, &account);
 
-	if (!error)
-		error = open_spool_to(&account, config->spool_directory);
 	if (error)
 		return error;
 	pid = fork();
@@ -200,10 +220,103 @@ int fp_ship_start(const struct fp_ship_config *config, struct fp_metrics *metric
 		return -errno;
 	if (pid > 0)
 		return pid;
-	error = settle(&account, parent);
-	if (error) {
-		fp_error("cannot give up the ship role's privileges (%s)", strerror(-error));
-		_exit(EXIT_SETUP);
-	}
+	error = give_up(&account, parent, STDERR_FILENO + 1);
+	if (error)
+		fail_setup(error);
+	confine();
 	_exit(fp_ship_main(config, metrics));
+}
+
+// The three descriptors may stand in each other's places: first out of the way, then there.
+static int place_descriptors(int config_fd, int metrics_fd)
+{
+	int fds[] = { config_fd, metrics_fd, open("/proc/self/exe", O_PATH | O_CLOEXEC) };
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(fds); i++) {
+		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FD_NONE);
+		if (fds[i] < 0)
+			return -errno;
+	}
+	if (dup2(fds[0], FD_CONFIG) < 0 || dup2(fds[1], FD_METRICS) < 0 ||
+	    dup3(fds[2], FD_PROGRAM, O_CLOEXEC) < 0)
+		return -errno;
+	return 0;
+}
+
+// By descriptor, because the file may have been replaced by an upgrade, and its directory need
+// not be open to the role's user.
+static void execute(void)
+{
+	char name[] = "fleetprof-ship", role[] = FP_SHIP_ROLE_ARGUMENT;
+	char *arguments[] = { name, role, NULL };
+
+	execveat(FD_PROGRAM, "", arguments, environ, AT_EMPTY_PATH);
+	fp_error("cannot execute fleetprof-agent as the ship role (%s); it must be executable by "
+		 "the role's user",
+		 strerror(errno));
+	_exit(EXIT_SETUP);
+}
+
+int fp_ship_start(const struct fp_ship_config *config, int metrics_fd)
+{
+	FP_AUTOCLOSE int config_fd = -1;
+	struct account account;
+	pid_t parent = getpid(), pid;
+	int error = prepare(config, &account);
+
+	if (!error)
+		error = fp_ship_pass_write(config, parent, &config_fd);
+	if (error)
+		return error;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0)
+		return pid;
+	error = place_descriptors(config_fd, metrics_fd);
+	if (!error)
+		error = give_up(&account, parent, FD_NONE);
+	if (error)
+		fail_setup(error);
+	execute();
+	return -ENOEXEC; // not reached
+}
+
+// An exec may have cleared the tie to the parent; the rights were gone before it, and are
+// taken away once more so that they do not depend on how the binary was installed.
+static int settle_again(pid_t parent)
+{
+	int error = clear_capabilities();
+
+	if (!error && prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) < 0)
+		error = -errno;
+	return error ? error : tie_to_parent(parent);
+}
+
+int fp_ship_role_main(void)
+{
+	FP_AUTOBUF struct fp_buf text = { 0 };
+	struct fp_ship_config config;
+	struct fp_metrics metrics;
+	pid_t parent;
+	int error = fp_ship_pass_read(FD_CONFIG, &text, &config, &parent);
+
+	if (!error) {
+		fp_log_set_level(config.log_level);
+		fp_agent_metrics_init();
+		error = fp_metrics_map(fp_agent_metrics, FP_M_COUNT, FD_METRICS, &metrics);
+	}
+	if (error) {
+		fp_error("this is the agent's own way to start its ship role (%s)",
+			 strerror(-error));
+		return EXIT_SETUP;
+	}
+	close_range(FD_CONFIG, ~0U, 0);
+	error = settle_again(parent);
+	if (error)
+		fail_setup(error);
+	confine();
+	error = fp_ship_main(&config, &metrics);
+	fp_metrics_unmap(&metrics);
+	return error;
 }

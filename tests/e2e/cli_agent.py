@@ -100,6 +100,14 @@ def check_ship(check, agent):
     check("was killed by signal 9" in agent.said(), "and its end is in the log")
     check("0" not in facts(agent.ship_pid())["Uid"].split() and
           int(facts(agent.ship_pid())["CapPrm"], 16) == 0, "the new one has no rights either")
+    maps = pathlib.Path(f"/proc/{agent.ship_pid()}/maps").read_text()
+    foreign = [line for line in maps.splitlines() if "bpf-map" in line or "anon_inode" in line]
+    check("libc" in maps and not foreign, f"and nothing of the sampler in its memory ({foreign})")
+    sampler = pathlib.Path(f"/proc/{agent.child.pid}/maps").read_text()
+    check("bpf-map" in sampler, "which is in the sampler's")
+    fds = [os.readlink(path) for path in pathlib.Path(f"/proc/{agent.ship_pid()}/fd").iterdir()]
+    check(not any("bpf" in fd or "perf_event" in fd or "memfd" in fd for fd in fds),
+          f"nor among its descriptors ({fds})")
 
 
 def check_commands(check, agent):

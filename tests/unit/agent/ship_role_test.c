@@ -37,7 +37,7 @@ static int role_start(struct bench *bench)
 
 	if (geteuid() == 0)
 		bench->config.user = "nobody";
-	pid = fp_ship_start(&bench->config, &bench->metrics);
+	pid = fp_ship_fork(&bench->config, &bench->metrics);
 	assert_true(pid > 0);
 	return pid;
 }
@@ -127,7 +127,7 @@ static void the_role_ends_with_its_parent(void **state)
 	parent = fork();
 	assert_true(parent >= 0);
 	if (parent == 0) {
-		role = fp_ship_start(&bench->config, &bench->metrics);
+		role = fp_ship_fork(&bench->config, &bench->metrics);
 		if (write(channel[1], &role, sizeof(role)) != sizeof(role))
 			_exit(1);
 		pause();
