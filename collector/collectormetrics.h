@@ -89,6 +89,10 @@
 	  "Builds met by queries, by whether their functions have names.")                         \
 	X(BUILDS_MISSING, "builds", GAUGE, PLAIN, "symbols=\"missing\"",                           \
 	  "Builds met by queries, by whether their functions have names.")                         \
+	X(SYMBOL_BYTES, "symbol_upload_bytes", GAUGE, PLAIN, NULL,                                 \
+	  "Disk space of uploaded symbol tables.")                                                 \
+	X(SYMBOL_MAX_BYTES, "symbol_upload_max_bytes", GAUGE, PLAIN, NULL,                         \
+	  "Bound on the disk space of uploaded symbol tables.")                                    \
 	X(SYMBOL_UPLOADS, "symbol_uploads_total", COUNTER, PLAIN, "result=\"stored\"",             \
 	  "Symbol tables received.")                                                               \
 	X(SYMBOL_UPLOADS_REFUSED, "symbol_uploads_total", COUNTER, PLAIN, "result=\"refused\"",    \

@@ -30,7 +30,8 @@ struct fp_collector_config {
 	bool use_local_files;
 	uint64_t symbol_cache_bytes;
 	uint64_t max_symbol_bytes;
-	uint32_t log_level; // index into error, warning, info, debug
+	uint64_t max_symbols_bytes; // of all uploads
+	uint32_t log_level;	    // index into error, warning, info, debug
 };
 
 extern const struct fp_settings_table fp_collector_settings;

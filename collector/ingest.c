@@ -14,7 +14,13 @@ static void print_hex(const uint8_t *bytes, size_t size, char *ret_hex)
 		snprintf(ret_hex + 2 * i, 3, "%02x", bytes[i]);
 }
 
-// A decoded batch takes many times its compressed size, so only a few are decoded at once.
+// What is decoded takes many times its compressed size, so only a few are decoded at once.
+static void begin_turn(struct fp_collector *collector)
+{
+	while (sem_wait(&collector->decode_turns) < 0 && errno == EINTR)
+		;
+}
+
 static int decode(struct fp_request *request, struct fp_profile **ret_profile,
 		  const char **ret_reason)
 {
@@ -23,8 +29,7 @@ static int decode(struct fp_request *request, struct fp_profile **ret_profile,
 	int r;
 
 	limits.compressed_bytes = collector->config.max_batch_bytes;
-	while (sem_wait(&collector->decode_turns) < 0 && errno == EINTR)
-		;
+	begin_turn(collector);
 	r = fp_batch_decode(request->body.data, request->body.len, &limits, ret_profile,
 			    ret_reason);
 	sem_post(&collector->decode_turns);
@@ -144,27 +149,69 @@ int fp_handle_symbols_head(struct fp_request *request, struct fp_response *respo
 	return 0;
 }
 
+// Takes a turn, and of the memory for requests what decompressing needs. -EBUSY: too little.
+static int check_table(struct fp_request *request, const char **ret_reason)
+{
+	struct fp_collector *collector = request->collector;
+	const struct fp_buf *body = &request->body;
+	size_t bytes = fp_symbol_service_check_bytes(collector->symbols, body->data, body->len);
+	int r = -EBUSY;
+
+	begin_turn(collector);
+	if (__atomic_add_fetch(&collector->inflight_bytes, bytes, __ATOMIC_RELAXED) <=
+	    collector->config.max_inflight_bytes)
+		r = fp_symbol_service_check(collector->symbols, body->data, body->len, ret_reason);
+	__atomic_sub_fetch(&collector->inflight_bytes, bytes, __ATOMIC_RELAXED);
+	sem_post(&collector->decode_turns);
+	return r;
+}
+
+static int refuse_table(struct fp_request *request, struct fp_response *response, int error,
+			const char *reason)
+{
+	switch (error) {
+	case -EBUSY:
+		fp_collector_count(request->collector, REQUESTS_REFUSED_MEMORY, 1);
+		response->retry_after_s = 5;
+		return fp_response_error(response, MHD_HTTP_SERVICE_UNAVAILABLE, "busy",
+					 "too many requests are being decoded at once");
+	case -EMSGSIZE:
+		fp_collector_count(request->collector, SYMBOL_UPLOADS_REFUSED, 1);
+		return fp_response_error(response, MHD_HTTP_CONTENT_TOO_LARGE, "too_large", "%s",
+					 reason);
+	case -EBADMSG:
+		fp_collector_count(request->collector, SYMBOL_UPLOADS_REFUSED, 1);
+		return fp_response_error(response, MHD_HTTP_BAD_REQUEST, "malformed", "%s", reason);
+	case -ENOSPC:
+		fp_collector_count(request->collector, SYMBOL_UPLOADS_REFUSED, 1);
+		response->retry_after_s = 3600;
+		return fp_response_error(response, MHD_HTTP_INSUFFICIENT_STORAGE, "not_stored",
+					 "%s", reason);
+	default:
+		return error;
+	}
+}
+
 int fp_handle_symbols_put(struct fp_request *request, struct fp_response *response)
 {
+	struct fp_symbol_service *symbols = request->collector->symbols;
 	const char *path = fp_request_header(request, "X-Fleetprof-Path");
 	const char *reason = "";
 	struct fp_build build;
-	int r;
+	int r = 0;
 
 	if (!parse_build(request, response, &build))
 		return 0;
-	r = fp_symbol_service_put(request->collector->symbols, &build, path ? path : "",
-				  request->body.data, request->body.len, &reason);
-	if (r >= 0) {
-		fp_collector_count(request->collector, SYMBOL_UPLOADS, r);
-		response->status = r ? MHD_HTTP_CREATED : MHD_HTTP_OK;
-		fp_buf_printf(&response->body, "{\"status\":\"%s\"}\n", r ? "stored" : "present");
-		return 0;
+	if (!fp_symbol_service_has(symbols, build.id, build.id_len)) {
+		r = check_table(request, &reason);
+		if (r == 0)
+			r = fp_symbol_service_put(symbols, &build, path ? path : "", &request->body,
+						  &reason);
 	}
-	if (r != -EBADMSG && r != -EMSGSIZE)
-		return r;
-	fp_collector_count(request->collector, SYMBOL_UPLOADS_REFUSED, 1);
-	return fp_response_error(response,
-				 r == -EMSGSIZE ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_BAD_REQUEST,
-				 r == -EMSGSIZE ? "too_large" : "malformed", "%s", reason);
+	if (r < 0)
+		return refuse_table(request, response, r, reason);
+	fp_collector_count(request->collector, SYMBOL_UPLOADS, r);
+	response->status = r ? MHD_HTTP_CREATED : MHD_HTTP_OK;
+	fp_buf_printf(&response->body, "{\"status\":\"%s\"}\n", r ? "stored" : "present");
+	return 0;
 }

@@ -149,6 +149,7 @@ static int open_symbols(struct fp_collector *collector)
 		.use_local_files = config->use_local_files,
 		.cache_bytes = config->symbol_cache_bytes,
 		.max_table_bytes = config->max_symbol_bytes,
+		.max_bytes = config->max_symbols_bytes,
 	};
 	int r = fp_symbol_service_open(&options, &collector->symbols);
 

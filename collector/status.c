@@ -32,6 +32,8 @@ static int refresh_gauges(struct fp_collector *collector)
 	set_gauge(collector, FP_METRIC_WAL_SYNCS, stats.syncs);
 	set_gauge(collector, FP_METRIC_BUILDS_FOUND, builds.found);
 	set_gauge(collector, FP_METRIC_BUILDS_MISSING, builds.missing);
+	set_gauge(collector, FP_METRIC_SYMBOL_BYTES, builds.bytes);
+	set_gauge(collector, FP_METRIC_SYMBOL_MAX_BYTES, collector->config.max_symbols_bytes);
 	return 0;
 }
 

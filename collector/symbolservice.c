@@ -23,16 +23,18 @@ struct known {
 	uint64_t checked_ns; // CLOCK_MONOTONIC, of status
 	uint8_t status;	     // enum fp_symbol_status
 	uint8_t has_status;
-	uint8_t table_given; // the uploaded table is in the symbolizer
-	uint8_t padding[5];
+	uint8_t padding[6];
 };
 
 struct fp_symbol_service {
-	pthread_mutex_t lock;
+	pthread_mutex_t lock;	     // the symbolizer and known; held while a query renders
+	pthread_mutex_t upload_lock; // new files; never waited for with the other one held
 	struct fp_symbolizer *symbolizer;
-	struct fp_hashmap known;  // struct known_key → struct known
-	const char **directories; // the symbolizer keeps pointing at them
+	struct fp_hashmap known;	// struct known_key → struct known
+	struct fp_symbol_counts counts; // changed under a lock, read without: atomic
+	const char **directories;	// the symbolizer keeps pointing at them
 	size_t max_table_bytes;
+	uint64_t max_bytes;
 	int dirfd;
 };
 
@@ -88,6 +90,21 @@ static const char **split_directories(const char *text)
 	return directories;
 }
 
+// For the symbolizer. A table that cannot be read is as good as none: other sources are asked.
+static int load_table(void *context, const uint8_t *id, size_t id_len, struct fp_buf *ret_text)
+{
+	struct fp_symbol_service *service = context;
+	struct fp_build build = { .id_len = (uint8_t)id_len };
+	FP_AUTOBUF struct fp_buf text = { 0 };
+	int r;
+
+	memcpy(build.id, id, id_len);
+	r = fp_symbol_upload_read(service->dirfd, &build, service->max_table_bytes, &text);
+	if (r < 0)
+		return r == -ENOMEM ? r : -ENOENT;
+	return fp_buf_append(ret_text, text.data, text.len);
+}
+
 int fp_symbol_service_open(const struct fp_symbol_service_options *options,
 			   struct fp_symbol_service **ret_service)
 {
@@ -105,11 +122,17 @@ int fp_symbol_service_open(const struct fp_symbol_service_options *options,
 	if (!service)
 		return -ENOMEM;
 	pthread_mutex_init(&service->lock, NULL);
+	pthread_mutex_init(&service->upload_lock, NULL);
+	symbolizer.load_table = load_table;
+	symbolizer.load_context = service;
 	service->known = FP_HASHMAP_INIT(struct known_key, struct known);
 	service->max_table_bytes = options->max_table_bytes;
+	service->max_bytes = options->max_bytes;
 	service->dirfd = r = fp_dir_open(path, 0700);
 	service->directories = split_directories(options->debug_dirs);
 	symbolizer.debug_dirs = service->directories;
+	if (r >= 0)
+		r = fp_symbol_upload_total(service->dirfd, &service->counts.bytes);
 	if (r >= 0 && !service->directories)
 		r = -ENOMEM;
 	if (r >= 0)
@@ -130,7 +153,25 @@ void fp_symbol_service_close(struct fp_symbol_service *service)
 	free(service->directories);
 	fp_close_fd(&service->dirfd);
 	pthread_mutex_destroy(&service->lock);
+	pthread_mutex_destroy(&service->upload_lock);
 	free(service);
+}
+
+// A build's status enters the counts, or leaves them.
+static void count_status(struct fp_symbol_service *service, const struct known *known, int change)
+{
+	uint64_t *count =
+	    known->status == FP_SYMBOLS_FOUND ? &service->counts.found : &service->counts.missing;
+
+	if (known->has_status)
+		__atomic_add_fetch(count, (uint64_t)(int64_t)change, __ATOMIC_RELAXED);
+}
+
+static void forget_known(struct fp_symbol_service *service)
+{
+	fp_hashmap_clear(&service->known);
+	__atomic_store_n(&service->counts.found, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&service->counts.missing, 0, __ATOMIC_RELAXED);
 }
 
 static struct known *find_known(struct fp_symbol_service *service, const struct fp_build *build)
@@ -140,7 +181,7 @@ static struct known *find_known(struct fp_symbol_service *service, const struct 
 
 	memcpy(key.id, build->id, build->id_len);
 	if (service->known.count >= MAX_KNOWN && !fp_hashmap_get(&service->known, &key))
-		fp_hashmap_clear(&service->known);
+		forget_known(service);
 	return fp_hashmap_put(&service->known, &key, &is_new);
 }
 
@@ -149,42 +190,67 @@ bool fp_symbol_service_has(struct fp_symbol_service *service, const uint8_t *id,
 	return fp_symbol_upload_exists(service->dirfd, id, id_len);
 }
 
-int fp_symbol_service_put(struct fp_symbol_service *service, const struct fp_build *build,
-			  const char *path, const void *bytes, size_t size, const char **ret_reason)
+static int check_room(struct fp_symbol_service *service, size_t size, const char **ret_reason)
 {
-	FP_AUTOBUF struct fp_buf text = { 0 };
-	int r =
-	    fp_symbol_upload_decompress(bytes, size, service->max_table_bytes, &text, ret_reason);
+	uint64_t used = __atomic_load_n(&service->counts.bytes, __ATOMIC_RELAXED);
 
-	if (r == 0)
-		r = fp_symbol_upload_check(&text, ret_reason);
-	if (r < 0)
-		return r;
-	pthread_mutex_lock(&service->lock);
-	r = fp_symbol_upload_exists(service->dirfd, build->id, build->id_len);
-	if (!r) {
-		r = fp_symbol_upload_write(service->dirfd, build, path, bytes, size);
-		fp_symbolizer_forget(service->symbolizer, build->id, build->id_len);
-		r = r < 0 ? r : 1;
-	} else {
-		r = 0;
-	}
-	pthread_mutex_unlock(&service->lock);
-	return r;
+	if (used <= service->max_bytes && size <= service->max_bytes - used)
+		return 0;
+	*ret_reason = "the uploaded symbol tables have reached symbols.max_bytes";
+	return -ENOSPC;
 }
 
-// A table that cannot be read is as good as none: its build shows as missing.
-static void give_table(struct fp_symbol_service *service, const struct fp_build *build,
-		       struct known *known)
+int fp_symbol_service_check(struct fp_symbol_service *service, const void *bytes, size_t size,
+			    const char **ret_reason)
 {
 	FP_AUTOBUF struct fp_buf text = { 0 };
+	int r = check_room(service, size, ret_reason);
 
-	if (fp_symbol_upload_read(service->dirfd, build, service->max_table_bytes, &text) < 0)
-		return;
+	if (r == 0)
+		r = fp_symbol_upload_decompress(bytes, size, service->max_table_bytes, &text,
+						ret_reason);
+	return r < 0 ? r : fp_symbol_upload_check(&text, ret_reason);
+}
+
+size_t fp_symbol_service_check_bytes(struct fp_symbol_service *service, const void *bytes,
+				     size_t size)
+{
+	return fp_symbol_upload_inflated(bytes, size, service->max_table_bytes);
+}
+
+static int write_table(struct fp_symbol_service *service, const struct fp_build *build,
+		       const char *path, const struct fp_buf *body, const char **ret_reason)
+{
+	uint64_t bytes;
+	int r;
+
+	if (fp_symbol_upload_exists(service->dirfd, build->id, build->id_len))
+		return 0;
+	bytes = fp_symbol_upload_bytes(path, body->len);
+	r = check_room(service, bytes, ret_reason);
+	if (r == 0)
+		r = fp_symbol_upload_write(service->dirfd, build, path, body->data, body->len);
+	if (r < 0)
+		return r;
+	__atomic_add_fetch(&service->counts.bytes, bytes, __ATOMIC_RELAXED);
+	return 1;
+}
+
+int fp_symbol_service_put(struct fp_symbol_service *service, const struct fp_build *build,
+			  const char *path, const struct fp_buf *body, const char **ret_reason)
+{
+	int r;
+
+	*ret_reason = "the table could not be written";
+	pthread_mutex_lock(&service->upload_lock);
+	r = write_table(service, build, path, body, ret_reason);
+	pthread_mutex_unlock(&service->upload_lock);
+	if (r <= 0)
+		return r;
+	pthread_mutex_lock(&service->lock);
 	fp_symbolizer_forget(service->symbolizer, build->id, build->id_len);
-	if (fp_symbolizer_add_table(service->symbolizer, build->id, build->id_len,
-				    (const char *)text.data, text.len, NULL) == 0)
-		known->table_given = 1;
+	pthread_mutex_unlock(&service->lock);
+	return r;
 }
 
 static void prepare_build(struct fp_symbol_service *service, const struct fp_build *build,
@@ -199,12 +265,9 @@ static void prepare_build(struct fp_symbol_service *service, const struct fp_bui
 		now_ns - known->checked_ns > RETRY_NS;
 	if (stale) {
 		fp_symbolizer_forget(service->symbolizer, build->id, build->id_len);
+		count_status(service, known, -1);
 		known->has_status = 0;
-		known->table_given = 0; // it may have been pushed out of the cache
 	}
-	if (!known->table_given &&
-	    fp_symbol_upload_exists(service->dirfd, build->id, build->id_len))
-		give_table(service, build, known);
 }
 
 struct fp_symbolizer *fp_symbol_service_acquire(struct fp_symbol_service *service,
@@ -229,8 +292,10 @@ static uint8_t note_status(struct fp_symbol_service *service, const struct fp_pr
 		return status;
 	if (!known->has_status || known->status != status)
 		known->checked_ns = fp_monotonic_ns();
+	count_status(service, known, -1);
 	known->status = status;
 	known->has_status = 1;
+	count_status(service, known, 1);
 	return status;
 }
 
@@ -250,22 +315,9 @@ void fp_symbol_service_release(struct fp_symbol_service *service, const struct f
 
 struct fp_symbol_counts fp_symbol_service_counts(struct fp_symbol_service *service)
 {
-	struct fp_symbol_counts counts = { 0 };
-	size_t position = 0;
-	const void *key;
-	void *value;
-
-	pthread_mutex_lock(&service->lock);
-	while (fp_hashmap_next(&service->known, &position, &key, &value)) {
-		const struct known *known = value;
-
-		if (!known->has_status)
-			continue;
-		if (known->status == FP_SYMBOLS_FOUND)
-			counts.found++;
-		else
-			counts.missing++;
-	}
-	pthread_mutex_unlock(&service->lock);
-	return counts;
+	return (struct fp_symbol_counts){
+		.found = __atomic_load_n(&service->counts.found, __ATOMIC_RELAXED),
+		.missing = __atomic_load_n(&service->counts.missing, __ATOMIC_RELAXED),
+		.bytes = __atomic_load_n(&service->counts.bytes, __ATOMIC_RELAXED),
+	};
 }

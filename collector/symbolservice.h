@@ -19,6 +19,7 @@ struct fp_symbol_service_options {
 	bool use_local_files;
 	size_t cache_bytes;
 	size_t max_table_bytes; // of an upload, decompressed
+	uint64_t max_bytes;	// of all uploads, as they lie on the disk
 };
 
 int fp_symbol_service_open(const struct fp_symbol_service_options *options,
@@ -26,14 +27,21 @@ int fp_symbol_service_open(const struct fp_symbol_service_options *options,
 void fp_symbol_service_close(struct fp_symbol_service *service);
 
 bool fp_symbol_service_has(struct fp_symbol_service *service, const uint8_t *id, size_t id_len);
-// Stores an uploaded table. 1: stored, 0: there was one already, which stays.
-// Errors: -EBADMSG, -EMSGSIZE with a static sentence in *ret_reason; -errno of the disk.
+// Decompresses an uploaded table and looks whether it is one, and whether there is room for it.
+// Takes fp_symbol_service_check_bytes of memory: the caller says how many may run at once.
+// Errors: -EBADMSG, -EMSGSIZE, -ENOSPC (max_bytes) with a static sentence in *ret_reason; -ENOMEM.
+int fp_symbol_service_check(struct fp_symbol_service *service, const void *bytes, size_t size,
+			    const char **ret_reason);
+// What decompressing may take at most, from what the frame says of itself.
+size_t fp_symbol_service_check_bytes(struct fp_symbol_service *service, const void *bytes,
+				     size_t size);
+// Stores a table that was checked. 1: stored, 0: there was one already, which stays.
+// Errors: -ENOSPC with a static sentence in *ret_reason; -errno of the disk.
 int fp_symbol_service_put(struct fp_symbol_service *service, const struct fp_build *build,
-			  const char *path, const void *bytes, size_t size,
-			  const char **ret_reason);
+			  const char *path, const struct fp_buf *body, const char **ret_reason);
 
-// The symbolizer, with the uploaded tables of the profile's builds given to it, and with
-// builds that had no symbols a while ago forgotten so that they are looked for again.
+// The symbolizer, with builds of the profile that had no symbols a while ago forgotten so that
+// they are looked for again. It reads uploaded tables when it needs them.
 struct fp_symbolizer *fp_symbol_service_acquire(struct fp_symbol_service *service,
 						const struct fp_profile *profile);
 // kinds: for each build of the profile, the enum fp_frame_kind it is used with, 0 for none;
@@ -42,8 +50,10 @@ void fp_symbol_service_release(struct fp_symbol_service *service, const struct f
 			       const uint8_t *kinds, uint8_t *ret_statuses);
 
 struct fp_symbol_counts {
-	uint64_t found, missing;
+	uint64_t found, missing; // builds
+	uint64_t bytes;		 // of uploaded tables on the disk
 };
+// Waits for nobody who uses the symbolizer.
 struct fp_symbol_counts fp_symbol_service_counts(struct fp_symbol_service *service);
 
 // Hexadecimal build-ID → build. -EINVAL when it is not one.

@@ -6,14 +6,17 @@
 #include "common/file.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zstd.h>
 
 #define NAME_BYTES     (2 * FP_BUILD_ID_MAX + 5)
 #define PATH_MAX_BYTES 4096
 #define CHUNK_BYTES    131072
+#define BLOCK_BYTES    4096ULL
 
 static void file_name(const struct fp_build *build, char ret_name[NAME_BYTES])
 {
@@ -49,6 +52,49 @@ int fp_symbol_upload_write(int dirfd, const struct fp_build *build, const char *
 	return fp_file_write_durable(dirfd, name, file.data, file.len, 0600);
 }
 
+// Whole blocks, so that a bound on bytes is one on the number of files as well.
+static uint64_t in_blocks(uint64_t bytes)
+{
+	return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+uint64_t fp_symbol_upload_bytes(const char *path, size_t size)
+{
+	return in_blocks(strnlen(path, PATH_MAX_BYTES) + 1 + size);
+}
+
+static void close_dir(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+int fp_symbol_upload_total(int dirfd, uint64_t *ret_bytes)
+{
+	FP_CLEANUP(close_dir) DIR *dir = NULL;
+	const struct dirent *entry;
+	uint64_t bytes = 0;
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		dir = fdopendir(fd);
+	if (!dir) {
+		int error = errno;
+
+		fp_close_fd(&fd);
+		return -error;
+	}
+	while ((entry = readdir(dir))) {
+		struct stat status;
+
+		if (fstatat(dirfd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISREG(status.st_mode))
+			bytes += in_blocks((uint64_t)status.st_size);
+	}
+	*ret_bytes = bytes;
+	return 0;
+}
+
 int fp_symbol_upload_read(int dirfd, const struct fp_build *build, size_t max_bytes,
 			  struct fp_buf *ret_text)
 {
@@ -69,6 +115,14 @@ int fp_symbol_upload_read(int dirfd, const struct fp_build *build, size_t max_by
 	end++;
 	return fp_symbol_upload_decompress(end, (size_t)(file.data + file.len - end), max_bytes,
 					   ret_text, &reason);
+}
+
+size_t fp_symbol_upload_inflated(const void *bytes, size_t size, size_t max_bytes)
+{
+	unsigned long long content = ZSTD_getFrameContentSize(bytes, size);
+
+	// Both codes for "does not say" are larger than any limit.
+	return content < max_bytes ? (size_t)content : max_bytes;
 }
 
 static void free_stream(ZSTD_DStream **stream)

@@ -10,6 +10,11 @@
 bool fp_symbol_upload_exists(int dirfd, const uint8_t *id, size_t id_len);
 int fp_symbol_upload_write(int dirfd, const struct fp_build *build, const char *path,
 			   const void *bytes, size_t size);
+// The room a file of an upload takes, in blocks; of all files below dirfd.
+uint64_t fp_symbol_upload_bytes(const char *path, size_t size);
+int fp_symbol_upload_total(int dirfd, uint64_t *ret_bytes);
+// What the frame says it holds; max_bytes when it does not say, or says more.
+size_t fp_symbol_upload_inflated(const void *bytes, size_t size, size_t max_bytes);
 // Reads and decompresses. Errors: -ENOENT, -EBADMSG, -EMSGSIZE, -errno.
 int fp_symbol_upload_read(int dirfd, const struct fp_build *build, size_t max_bytes,
 			  struct fp_buf *ret_text);
