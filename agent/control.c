@@ -5,6 +5,7 @@
 #include "control_client.h"
 #include "control_request.h"
 #include "control_snapshot.h"
+#include "control_turns.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -26,6 +27,7 @@ struct fp_control {
 	struct fp_control_handlers handlers;
 	struct fp_client *clients;
 	struct fp_snapshot *snapshot; // at most one
+	struct fp_turns turns;
 	uint64_t snapshots;
 	gid_t group;
 	bool has_group, has_role_uid, paused;
@@ -34,8 +36,15 @@ struct fp_control {
 	char *path;
 };
 
+static void note_end(struct fp_control *control, const struct fp_snapshot *snapshot)
+{
+	fp_turns_ended(&control->turns, fp_client_peer(fp_snapshot_client(snapshot)),
+		       fp_boottime_ns());
+}
+
 static void remove_snapshot(struct fp_control *control)
 {
+	note_end(control, control->snapshot);
 	fp_snapshot_free(control->snapshot);
 	control->snapshot = NULL;
 }
@@ -64,22 +73,60 @@ static void on_snapshot_done(struct fp_snapshot *snapshot, void *context)
 {
 	struct fp_control *control = context;
 
+	note_end(control, snapshot);
 	control->snapshot = NULL;
 	control->snapshots++;
 	fp_snapshot_free(snapshot);
 }
 
+// Root and the group need not wait for others.
+static void preempt(struct fp_control *control)
+{
+	struct fp_client *client = fp_snapshot_client(control->snapshot);
+
+	remove_snapshot(control);
+	fp_client_fail(client, "busy", FP_EXIT_FAILED,
+		       "root or the agent's control group asked for a snapshot, which ended this "
+		       "one; what was collected is discarded");
+}
+
+// False: it is not the client's turn, and it has been told so.
+static bool take_turn(struct fp_control *control, struct fp_client *client)
+{
+	struct fp_client *running =
+	    control->snapshot ? fp_snapshot_client(control->snapshot) : NULL;
+	uint64_t wait_ns = 0;
+
+	switch (fp_turns_decide(&control->turns, fp_client_peer(client),
+				running ? fp_client_peer(running) : NULL, fp_boottime_ns(),
+				&wait_ns)) {
+	case FP_TURN_START:
+		return true;
+	case FP_TURN_PREEMPT:
+		preempt(control);
+		return true;
+	case FP_TURN_PAUSE:
+		fp_client_fail(
+		    client, "busy", FP_EXIT_FAILED,
+		    "one snapshot every %u seconds; try again in %u s, or ask as root or as a "
+		    "member of the agent's control group",
+		    (unsigned int)(FP_TURNS_PAUSE_NS / FP_NS_PER_S),
+		    (unsigned int)(wait_ns / FP_NS_PER_S) + 1);
+		return false;
+	default:
+		fp_client_fail(client, "busy", FP_EXIT_FAILED,
+			       "the agent is taking another snapshot; try again when it has ended");
+		return false;
+	}
+}
+
 static void serve_snapshot(struct fp_control *control, struct fp_client *client,
 			   const struct fp_control_request *request)
 {
-	bool trusted = fp_client_peer(client)->trusted;
+	struct fp_snapshot *snapshot;
 
-	if (control->snapshot) {
-		fp_client_fail(client, "busy", FP_EXIT_FAILED,
-			       "the agent is taking another snapshot; try again when it has ended");
-		return;
-	}
-	if (!trusted && request->duration_ns > FP_SNAPSHOT_SECONDS_MAX * FP_NS_PER_S) {
+	if (!fp_client_peer(client)->trusted &&
+	    request->duration_ns > FP_SNAPSHOT_SECONDS_MAX * FP_NS_PER_S) {
 		fp_client_fail(
 		    client, "usage", FP_EXIT_USAGE,
 		    "a snapshot may last %d seconds; root and the agent's control group may "
@@ -87,9 +134,17 @@ static void serve_snapshot(struct fp_control *control, struct fp_client *client,
 		    FP_SNAPSHOT_SECONDS_MAX, FP_SNAPSHOT_SECONDS_MAX_TRUSTED);
 		return;
 	}
-	if (fp_snapshot_start(control->loop, client, request, &control->handlers,
-			      &control->snapshot) == 0)
-		fp_snapshot_on_done(control->snapshot, on_snapshot_done, control);
+	if (fp_snapshot_new(client, request, &control->handlers, &snapshot) < 0)
+		return;
+	if (!take_turn(control, client)) {
+		fp_snapshot_free(snapshot);
+		return;
+	}
+	control->snapshot = snapshot;
+	fp_snapshot_on_done(snapshot, on_snapshot_done, control);
+	// A start that fails was work as well: the pause holds after it too.
+	if (fp_snapshot_start(control->loop, snapshot) < 0)
+		remove_snapshot(control);
 }
 
 static void serve_status(struct fp_control *control, struct fp_client *client)

@@ -18,6 +18,7 @@
 
 // Bounds of a snapshot, so that one request cannot load the host for long.
 #define FP_SNAPSHOT_HZ_MAX		997
+#define FP_SNAPSHOT_SECONDS_MIN		1 // loading the programs costs more than a second's samples
 #define FP_SNAPSHOT_SECONDS_MAX		60  // for anyone
 #define FP_SNAPSHOT_SECONDS_MAX_TRUSTED 300 // for root and the group
 

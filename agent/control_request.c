@@ -23,7 +23,11 @@ static int refuse(struct fp_buf *error, const char *what, const char *cause)
 	return -EINVAL;
 }
 
-static int read_number(const json_t *root, const char *name, json_int_t max, uint64_t *number,
+struct bounds {
+	json_int_t min, max;
+};
+
+static int read_number(const json_t *root, const char *name, struct bounds bounds, uint64_t *number,
 		       struct fp_buf *error)
 {
 	const json_t *value = json_object_get(root, name);
@@ -32,8 +36,9 @@ static int read_number(const json_t *root, const char *name, json_int_t max, uin
 		return 0;
 	if (!json_is_integer(value))
 		return refuse(error, name, "not a whole number");
-	if (json_integer_value(value) < 1 || json_integer_value(value) > max) {
-		fp_buf_printf(error, "%s: not within 1 and %lld", name, (long long)max);
+	if (json_integer_value(value) < bounds.min || json_integer_value(value) > bounds.max) {
+		fp_buf_printf(error, "%s: not within %lld and %lld", name, (long long)bounds.min,
+			      (long long)bounds.max);
 		return -EINVAL;
 	}
 	*number = (uint64_t)json_integer_value(value);
@@ -72,16 +77,18 @@ static int check_members(json_t *root, struct fp_buf *error)
 
 static int read_snapshot(json_t *root, struct fp_control_request *request, struct fp_buf *error)
 {
+	static const struct bounds pids = { 1, PID_MAX }, rates = { 1, FP_SNAPSHOT_HZ_MAX };
+	static const struct bounds durations = { FP_SNAPSHOT_SECONDS_MIN * 1000LL,
+						 FP_SNAPSHOT_SECONDS_MAX_TRUSTED * 1000LL };
 	uint64_t pid = 0, hz = 99, duration_ms = 10000;
 	int r;
 
 	request->cpu = true;
-	r = read_number(root, "pid", PID_MAX, &pid, error);
+	r = read_number(root, "pid", pids, &pid, error);
 	if (r == 0)
-		r = read_number(root, "hz", FP_SNAPSHOT_HZ_MAX, &hz, error);
+		r = read_number(root, "hz", rates, &hz, error);
 	if (r == 0)
-		r = read_number(root, "duration_ms", FP_SNAPSHOT_SECONDS_MAX_TRUSTED * 1000LL,
-				&duration_ms, error);
+		r = read_number(root, "duration_ms", durations, &duration_ms, error);
 	if (r == 0)
 		r = read_flag(root, "cpu", &request->cpu, error);
 	if (r == 0)

@@ -266,9 +266,8 @@ static void free_snapshot(struct fp_snapshot **snapshot)
 	*snapshot = NULL;
 }
 
-int fp_snapshot_start(struct fp_loop *loop, struct fp_client *client,
-		      const struct fp_control_request *request,
-		      const struct fp_control_handlers *handlers, struct fp_snapshot **ret)
+int fp_snapshot_new(struct fp_client *client, const struct fp_control_request *request,
+		    const struct fp_control_handlers *handlers, struct fp_snapshot **ret)
 {
 	struct fp_snapshot *snapshot FP_CLEANUP(free_snapshot) = calloc(1, sizeof(*snapshot));
 	int r;
@@ -282,16 +281,22 @@ int fp_snapshot_start(struct fp_loop *loop, struct fp_client *client,
 	};
 	r = grant(snapshot);
 	if (r == 0)
-		r = open_session(snapshot);
+		*ret = fp_take_ptr(snapshot);
+	return r;
+}
+
+int fp_snapshot_start(struct fp_loop *loop, struct fp_snapshot *snapshot)
+{
+	int r = open_session(snapshot);
+
 	if (r < 0)
 		return r;
 	snapshot->start_ns = snapshot->last_drain_ns = fp_boottime_ns();
 	r = watch(loop, snapshot);
 	if (r < 0)
 		return r;
-	fp_client_set_waiting(client, true);
+	fp_client_set_waiting(snapshot->client, true);
 	tell_accepted(snapshot);
-	*ret = fp_take_ptr(snapshot);
 	return 0;
 }
 
@@ -313,7 +318,7 @@ void fp_snapshot_free(struct fp_snapshot *snapshot)
 	free(snapshot);
 }
 
-const struct fp_client *fp_snapshot_client(const struct fp_snapshot *snapshot)
+struct fp_client *fp_snapshot_client(const struct fp_snapshot *snapshot)
 {
 	return snapshot->client;
 }

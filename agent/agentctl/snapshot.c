@@ -76,11 +76,14 @@ static int set_hz(const char *value, struct fp_snapshot_options *options)
 
 static int set_duration(const char *value, struct fp_snapshot_options *options)
 {
-	if (fp_duration_parse(value, &options->duration_ns) < 0 || options->duration_ns == 0 ||
+	if (fp_duration_parse(value, &options->duration_ns) < 0 ||
+	    options->duration_ns < FP_SNAPSHOT_SECONDS_MIN * FP_NS_PER_S ||
 	    options->duration_ns > FP_SNAPSHOT_SECONDS_MAX_TRUSTED * FP_NS_PER_S)
-		return fp_command_fail(
-		    FP_EXIT_USAGE, "'%s' is no duration, give e.g. 500ms, 10s or 2min, at most %ds",
-		    value, FP_SNAPSHOT_SECONDS_MAX_TRUSTED);
+		return fp_command_fail(FP_EXIT_USAGE,
+				       "'%s' is no duration, give e.g. 1500ms, 10s or 2min, at "
+				       "least %ds and at most %ds",
+				       value, FP_SNAPSHOT_SECONDS_MIN,
+				       FP_SNAPSHOT_SECONDS_MAX_TRUSTED);
 	return 0;
 }
 
@@ -206,7 +209,7 @@ static int run_snapshot(const struct fp_command *command, int argc, char **argv)
 
 static const struct fp_option snapshot_options[] = {
 	{ 'p', "pid", "N", "the process; a thread's number takes its process" },
-	{ 'd', "duration", "TIME", "how long, e.g. 500ms, 10s, 2min (10s)" },
+	{ 'd', "duration", "TIME", "how long, e.g. 1500ms, 10s, 2min (10s)" },
 	{ 'F', "hz", "N", "samples per second of CPU time, at most 997 (99)" },
 	{ OPTION_CPU, "cpu", NULL, "where it uses the CPU (the default)" },
 	{ OPTION_OFF_CPU, "off-cpu", NULL, "where it is blocked" },

@@ -16,6 +16,7 @@ from control_agent import Agent, Folder, as_user, wait_for
 from reference import Check, arguments, skip, skip_unless_live
 
 ALICE, BOB, GROUP = "games", "mail", "news"
+PAUSE_S = 11  # between two snapshots of a user
 
 UNDUMPABLE = "import ctypes,time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print(flush=True); " \
              "time.sleep(60)"
@@ -72,6 +73,7 @@ def check_rights(check, agent, folder):
         check(refused(snapshot(agent, of_root.pid, "nobody")),
               "the agent's own user is trusted no more than others")
         check(taken(snapshot(agent, of_alice.pid, None)), "root may take anyone's")
+        check_turns(check, agent, of_alice.pid)
         check(taken(snapshot(agent, of_root.pid, BOB, groups=(GROUP,))),
               "a member of the control group may take anyone's")
     with Process(ALICE, [set_uid, "60"]) as guarded:
@@ -84,8 +86,26 @@ def check_rights(check, agent, folder):
     check_exec(check, agent, set_uid)
 
 
+def check_turns(check, agent, pid):
+    """A user must leave the agent in peace between two snapshots; root comes first."""
+    soon = snapshot(agent, pid, ALICE)
+    check(soon.returncode == 1 and "one snapshot every" in soon.stderr,
+          f"a user's next snapshot must wait ({soon.stderr!r})")
+    time.sleep(PAUSE_S)
+    client = subprocess.Popen(
+        [*as_user(ALICE), agent.agentctl, "--socket", agent.socket, "snapshot", "--pid", str(pid),
+         "--duration", "30s", "--raw", "--format", "folded"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    check(taken(snapshot(agent, pid, None)), "root need not wait for a user's snapshot")
+    out, err = client.communicate(timeout=60)
+    check(client.returncode == 1 and out == "" and "ended this one" in err,
+          f"and the user is told ({err!r})")
+
+
 def check_exec(check, agent, set_uid):
     """The right is lost while the snapshot runs."""
+    time.sleep(PAUSE_S)
     with Process(ALICE, [sys.executable, "-c", LATER_SET_UID, set_uid], speaks=True) as changing:
         taking = subprocess.Popen(
             [*as_user(ALICE), agent.agentctl, "--socket", agent.socket, "snapshot", "--pid",

@@ -98,7 +98,7 @@ def check_processes(check, take):
            "t.start(); print(t.native_id, flush=True)"
     threads = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     thread = threads.stdout.readline().strip()
-    result = take("--pid", thread, "--duration", "500ms", "--off-cpu")
+    result = take("--pid", thread, "--duration", "1s", "--off-cpu")
     threads.kill()
     threads.communicate()
     check(result.returncode == 0 and
@@ -126,12 +126,12 @@ def check_interrupt(check, command, pid, folder, agent):
 
 
 def check_output(check, take, folder, pid):
-    result = take("--pid", pid, "--duration", "500ms", "-o", "/nonexistent/folder/out")
+    result = take("--pid", pid, "--duration", "1s", "-o", "/nonexistent/folder/out")
     check(result.returncode == 1 and "'/nonexistent/folder/out'" in result.stderr,
           "a file that cannot be written is named")
     old = folder / "kept"
     old.write_text("old")
-    result = take("--pid", pid, "--duration", "500ms", "--format", "folded", "-o", "/dev/full")
+    result = take("--pid", pid, "--duration", "1s", "--format", "folded", "-o", "/dev/full")
     check(result.returncode == 1, "a full device is an error")
     check(not [path for path in folder.iterdir() if path.name.startswith("kept.")] and
           old.read_text() == "old", "no partial file is left")

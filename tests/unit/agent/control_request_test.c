@@ -40,6 +40,8 @@ static const struct {
 	  "hz: not within 1 and 997" },
 	{ "nobody may take longer than five minutes",
 	  "{\"verb\":\"snapshot\",\"pid\":1,\"duration_ms\":300001}", "duration_ms: not within" },
+	{ "a snapshot shorter than a second",
+	  "{\"verb\":\"snapshot\",\"pid\":1,\"duration_ms\":999}", "duration_ms: not within 1000" },
 	{ "a switch is true or false", "{\"verb\":\"snapshot\",\"pid\":1,\"cpu\":1}",
 	  "cpu: not true" },
 	{ "nothing to take is refused", "{\"verb\":\"snapshot\",\"pid\":1,\"cpu\":false}",

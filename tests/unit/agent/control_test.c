@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -169,7 +170,7 @@ static void test_long_line(void **state)
 
 static void test_snapshot(void **state)
 {
-	int fd FP_AUTOCLOSE = ask(snapshot_line(getpid(), 300));
+	int fd FP_AUTOCLOSE = ask(snapshot_line(getpid(), 1000));
 	struct fp_profile *profile FP_AUTOPROFILE = NULL;
 	const char *reason, *batch;
 	char *text;
@@ -180,7 +181,7 @@ static void test_snapshot(void **state)
 	expect(fd, "\"type\":\"accepted\"", false);
 	assert_int_equal(fake.tgid, getpid());
 	assert_int_equal(fake.hz, 99);
-	turn(500);
+	turn(1400);
 	text = heard(fd, &closed);
 	assert_true(closed);
 	batch = strstr(text, "\"ended\":\"duration\"");
@@ -332,6 +333,56 @@ static void test_other_user(void **state)
 	assert_int_equal(status_code, 0);
 }
 
+// A user's snapshot of itself; its exit code says whether it heard `part` at last.
+static pid_t start_as_nobody(unsigned int wait_ms, const char *part)
+{
+	pid_t pid = fork();
+	bool closed;
+	int fd;
+
+	if (pid != 0)
+		return pid;
+	if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 1L, 0L, 0L, 0L) < 0)
+		_exit(2);
+	fd = ask(snapshot_line(getpid(), 60000));
+	usleep(wait_ms * 1000);
+	_exit(strstr(heard(fd, &closed), part) ? 0 : 1);
+}
+
+static void expect_end(pid_t pid)
+{
+	int status_code;
+
+	assert_int_equal(waitpid(pid, &status_code, 0), pid);
+	assert_int_equal(status_code, 0);
+}
+
+static void test_turns(void **state)
+{
+	int fd FP_AUTOCLOSE = -1;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	pid = start_as_nobody(1200, "root or the agent's control group asked for a snapshot");
+	turn(500);
+	assert_int_equal(fake.opened, 1);
+	fd = ask(snapshot_line(getpid(), 60000));
+	turn(50);
+	expect(fd, "accepted", false);
+	assert_int_equal(fake.opened, 2);
+	assert_int_equal(fake.freed, 1);
+	turn(1000);
+	expect_end(pid);
+	assert_int_equal(send(fd, "{\"verb\":\"stop\"}\n", 16, MSG_NOSIGNAL), 16);
+	turn(50);
+	pid = start_as_nobody(300, "one snapshot every 10 seconds");
+	turn(600);
+	expect_end(pid);
+	assert_int_equal(fake.opened, 2);
+}
+
 // However many come, those that were there are served, and the loop goes on.
 static void test_many(void **state)
 {
@@ -376,12 +427,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-		CASE(test_status),	 CASE(test_half_closed),   CASE(test_bad_line),
-		CASE(test_long_line),	 CASE(test_snapshot),	   CASE(test_busy),
-		CASE(test_stop),	 CASE(test_stop_at_once),  CASE(test_client_leaves),
-		CASE(test_process_ends), CASE(test_no_process),	   CASE(test_kernel_thread),
-		CASE(test_refused),	 CASE(test_other_user),	   CASE(test_many),
-		CASE(test_silent),	 CASE(test_path_is_taken),
+		CASE(test_status),	 CASE(test_half_closed),  CASE(test_bad_line),
+		CASE(test_long_line),	 CASE(test_snapshot),	  CASE(test_busy),
+		CASE(test_stop),	 CASE(test_stop_at_once), CASE(test_client_leaves),
+		CASE(test_process_ends), CASE(test_no_process),	  CASE(test_kernel_thread),
+		CASE(test_refused),	 CASE(test_other_user),	  CASE(test_many),
+		CASE(test_turns),	 CASE(test_silent),	  CASE(test_path_is_taken),
 	};
 	int r;
 
