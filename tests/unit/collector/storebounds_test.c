@@ -104,6 +104,26 @@ static void label_sets_beyond_the_bound_are_still_found(void **state)
 	assert_int_equal(example_sum(store, "{thread=\"new\"}"), 10);
 }
 
+static int query_selected(struct fp_store *store, const char *text, uint64_t deadline_ns,
+			  struct fp_buf *error)
+{
+	FP_AUTOSELECTOR struct fp_selector selector = { 0 };
+	struct fp_store_answer answer = { 0 };
+	struct fp_store_query query = { .type = FP_PROFILE_CPU,
+					.selector = &selector,
+					.range = { 0, INT64_MAX },
+					.deadline_ns = deadline_ns,
+					.max_rows = UINT64_MAX,
+					.max_memory_bytes = UINT64_MAX };
+	int r;
+
+	fp_buf_clear(error);
+	assert_int_equal(fp_selector_parse(text, strlen(text), &selector, error), 0);
+	r = fp_store_query(store, &query, &answer, error);
+	fp_profile_free(answer.profile);
+	return r;
+}
+
 static int query_bounded(struct fp_store *store, uint64_t rows, uint64_t memory,
 			 uint64_t deadline_ns, struct fp_buf *error)
 {
@@ -134,6 +154,24 @@ static void queries_keep_their_bounds(void **state)
 	assert_int_equal(query_bounded(store, 2, UINT64_MAX, 1, &error), -ETIMEDOUT);
 }
 
+// Also while batches are picked, before the first one is read.
+static void picking_hosts_keeps_the_bounds_of_a_query(void **state)
+{
+	AUTOSTORE struct fp_store *store = OPENED(example_directory());
+	FP_AUTOBUF struct fp_buf error = { 0 };
+
+	for (uint64_t i = 1; i <= 3; i++)
+		example_append(store, &(struct example){ .host = "aaaaaaaaaaaaaa", .sequence = i });
+	example_append(store, &(struct example){ .host = "b", .sequence = 1 });
+	assert_int_equal(query_selected(store, "{host=\"none\"}", 0, &error), 0);
+	assert_int_equal(query_selected(store, "{host=\"none\"}", 1, &error), -ETIMEDOUT);
+	assert_non_null(strstr((char *)error.data, "ran out of time"));
+	assert_int_equal(query_selected(store, "{host=~\"(a|a|a|aa)*[xy]\"}", 0, &error), -E2BIG);
+	assert_non_null(strstr((char *)error.data, "regular expression"));
+	assert_int_equal(example_sum(store, "{host=~\"a+\"}"), 60);
+	assert_int_equal(example_sum(store, "{host!~\"a+\"}"), 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +183,8 @@ int main(void)
 		FP_CASE("label sets beyond the bound are still found",
 			label_sets_beyond_the_bound_are_still_found),
 		FP_CASE("queries keep their bounds", queries_keep_their_bounds),
+		FP_CASE("picking hosts keeps the bounds of a query",
+			picking_hosts_keeps_the_bounds_of_a_query),
 	};
 
 	return cmocka_run_group_tests_name("bounds of the store", tests, NULL, NULL);
