@@ -82,22 +82,23 @@ static int grant(struct fp_snapshot *snapshot)
 	return access == FP_ACCESS_GRANTED ? 0 : tell_denied(client, access, &snapshot->process);
 }
 
-// False when the process is not the one that access was granted to, or no longer open to the
-// caller, for example because it has run a set-uid program.
-static bool still_granted(const struct fp_snapshot *snapshot)
+enum standing { STILL_GRANTED, NO_LONGER_GRANTED, ENDED };
+
+// Of a caller that is not trusted. A process that has ended cannot be judged any more: what it
+// was at its end, and whether it had run a set-uid program since it was last looked at, is gone
+// with it (a zombie's memory is gone, and with it whether it was dumpable).
+static enum standing standing_of(const struct fp_snapshot *snapshot)
 {
 	struct fp_process_facts now;
 
 	if (fp_client_peer(snapshot->client)->trusted)
-		return true;
-	if (fp_process_facts_read(snapshot->process.tgid, &now) < 0 ||
-	    now.start_time != snapshot->process.start_time)
-		return snapshot->process_ended; // it was open to the caller a turn ago
-	if (now.dead) { // a zombie has no memory any more, which makes root its owner
-		now.dead = false;
-		now.owner = now.uids[1];
-	}
-	return fp_access_decide(fp_client_peer(snapshot->client), &now) == FP_ACCESS_GRANTED;
+		return STILL_GRANTED;
+	if (snapshot->process_ended || fp_process_facts_read(snapshot->process.tgid, &now) < 0 ||
+	    now.start_time != snapshot->process.start_time || now.dead)
+		return ENDED;
+	return fp_access_decide(fp_client_peer(snapshot->client), &now) == FP_ACCESS_GRANTED
+		   ? STILL_GRANTED
+		   : NO_LONGER_GRANTED;
 }
 
 static int open_session(struct fp_snapshot *snapshot)
@@ -181,18 +182,30 @@ static int answer(struct fp_snapshot *snapshot, const char *ended, const struct 
 	return r;
 }
 
+static void tell_discarded(struct fp_snapshot *snapshot, enum standing standing)
+{
+	const char *why =
+	    standing == ENDED
+		? "has ended, and it can no longer be told whether all it ran was "
+		  "open to you; end the snapshot before the process, or ask as root or "
+		  "as a member of the agent's control group"
+		: "is no longer open to you (it changed its credentials or ran a "
+		  "guarded program)";
+
+	fp_client_fail(snapshot->client, "permission", FP_EXIT_PERMISSION,
+		       "process %u %s; what was collected is discarded", snapshot->process.tgid,
+		       why);
+}
+
 static void finish(struct fp_snapshot *snapshot, const char *ended)
 {
 	struct fp_buf batch FP_AUTOBUF = { 0 };
 	int r = collect(snapshot, &batch);
-
 	// Asked last, when nothing more can be added to what is handed out.
-	if (!still_granted(snapshot))
-		fp_client_fail(
-		    snapshot->client, "permission", FP_EXIT_PERMISSION,
-		    "process %u is no longer open to you (it changed its credentials or ran "
-		    "a guarded program); what was collected is discarded",
-		    snapshot->process.tgid);
+	enum standing standing = standing_of(snapshot);
+
+	if (standing != STILL_GRANTED)
+		tell_discarded(snapshot, standing);
 	else if (r < 0)
 		fp_client_fail(snapshot->client, "failed", FP_EXIT_FAILED,
 			       "the profile could not be completed: %s", strerror(-r));
@@ -231,7 +244,7 @@ static int on_turn(struct fp_loop_source *source, uint32_t events, void *context
 	uint64_t elapsed_ns = now_ns - snapshot->start_ns;
 
 	fp_session_poll(snapshot->session);
-	if (elapsed_ns >= snapshot->request.duration_ns || !still_granted(snapshot)) {
+	if (elapsed_ns >= snapshot->request.duration_ns || standing_of(snapshot) != STILL_GRANTED) {
 		finish(snapshot, "duration");
 		return 0;
 	}

@@ -358,6 +358,56 @@ static void expect_end(pid_t pid)
 	assert_int_equal(status_code, 0);
 }
 
+// Nobody can say what it ran at last: its owner gets nothing, whether it was reaped or not.
+static int as_owner_of_ending(bool reaps)
+{
+	bool closed;
+	pid_t target;
+	int fd;
+
+	if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 1L, 0L, 0L, 0L) < 0)
+		return 2;
+	target = fork();
+	if (target == 0) {
+		usleep(400000);
+		_exit(0);
+	}
+	fd = ask(snapshot_line(target, 60000));
+	usleep(200000);
+	if (!strstr(heard(fd, &closed), "accepted"))
+		return 3;
+	if (reaps)
+		waitpid(target, NULL, 0);
+	usleep(600000);
+	return strstr(heard(fd, &closed), "has ended, and it can no longer be told") ? 0 : 1;
+}
+
+static void expect_owner_gets_nothing(bool reaps)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(as_owner_of_ending(reaps));
+	turn(1500);
+	expect_end(pid);
+	assert_int_equal(fake.opened, 1);
+}
+
+static void test_owner_of_zombie(void **state)
+{
+	if (geteuid() != 0)
+		skip();
+	expect_owner_gets_nothing(false);
+}
+
+static void test_owner_of_reaped(void **state)
+{
+	if (geteuid() != 0)
+		skip();
+	expect_owner_gets_nothing(true);
+}
+
 static void test_turns(void **state)
 {
 	int fd FP_AUTOCLOSE = -1;
@@ -427,12 +477,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-		CASE(test_status),	 CASE(test_half_closed),  CASE(test_bad_line),
-		CASE(test_long_line),	 CASE(test_snapshot),	  CASE(test_busy),
-		CASE(test_stop),	 CASE(test_stop_at_once), CASE(test_client_leaves),
-		CASE(test_process_ends), CASE(test_no_process),	  CASE(test_kernel_thread),
-		CASE(test_refused),	 CASE(test_other_user),	  CASE(test_many),
-		CASE(test_turns),	 CASE(test_silent),	  CASE(test_path_is_taken),
+		CASE(test_status),	 CASE(test_half_closed),     CASE(test_bad_line),
+		CASE(test_long_line),	 CASE(test_snapshot),	     CASE(test_busy),
+		CASE(test_stop),	 CASE(test_stop_at_once),    CASE(test_client_leaves),
+		CASE(test_process_ends), CASE(test_no_process),	     CASE(test_kernel_thread),
+		CASE(test_refused),	 CASE(test_other_user),	     CASE(test_many),
+		CASE(test_turns),	 CASE(test_owner_of_zombie), CASE(test_owner_of_reaped),
+		CASE(test_silent),	 CASE(test_path_is_taken),
 	};
 	int r;
 
