@@ -10,8 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 struct elf_file {
 	struct fp_elf *elf;
@@ -39,10 +44,51 @@ static bool elf_is_build(const struct fp_elf *elf, const struct fp_build *build)
 	return length == build->id_len && memcmp(id, build->id, length) == 0;
 }
 
-static int elf_file_open(const char *path, struct elf_file *file)
+// A place in the file system, not opened yet. Links within the root are followed as the programs
+// below it see them (/lib is one on most systems), and none leads out of it.
+// root NULL: the path is the user's own and holds as it stands.
+static int place_in_root(const char *root, const char *path)
 {
-	// Not blocked by a FIFO, not made the controlling terminal of a tty put in the place.
-	file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	FP_AUTOBUF struct fp_buf whole = { 0 };
+	FP_AUTOCLOSE int directory = -1;
+	int fd;
+
+	if (!root) {
+		fd = open(path, O_PATH | O_CLOEXEC);
+		return fd < 0 ? -errno : fd;
+	}
+	directory = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (directory < 0)
+		return -errno;
+	fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof(how));
+	if (fd >= 0 || errno != ENOSYS)
+		return fd < 0 ? -errno : fd;
+	if (fp_buf_printf(&whole, "%s/%s", root, path))
+		return -ENOMEM;
+	fd = open((const char *)whole.data, O_PATH | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+// Opened only when it is known to be a regular file: opening a device or a FIFO may already do
+// something. The second opening is of the same file, whatever has come to stand at the path.
+static int elf_file_open(const char *root, const char *path, struct elf_file *file)
+{
+	FP_AUTOCLOSE int place = place_in_root(root, path);
+	char again[64];
+	struct stat info;
+
+	if (place < 0)
+		return place == -EACCES ? -EPERM : place;
+	if (fstat(place, &info) < 0)
+		return -errno;
+	if (!S_ISREG(info.st_mode))
+		return -ENOEXEC;
+	snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
+	file->fd = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file->fd < 0)
 		return errno == EACCES ? -EPERM : -errno;
 	return fp_elf_open(file->fd, &file->elf);
@@ -64,7 +110,7 @@ static int open_debug_file(const struct fp_symbolizer_options *options,
 			fp_buf_printf(&path, "%02x", build->id[i]);
 		if (fp_buf_str(&path, ".debug"))
 			return -ENOMEM;
-		if (elf_file_open((const char *)path.data, file) == 0 &&
+		if (elf_file_open(NULL, (const char *)path.data, file) == 0 &&
 		    elf_is_build(file->elf, build))
 			return 0;
 		elf_file_close(file);
@@ -75,17 +121,15 @@ static int open_debug_file(const struct fp_symbolizer_options *options,
 static int open_binary(const struct fp_symbolizer_options *options,
 		       const struct fp_symbol_request *request, struct elf_file *file)
 {
-	FP_AUTOBUF struct fp_buf path = { 0 };
+	const char *root =
+	    options->root_prefix && options->root_prefix[0] ? options->root_prefix : "/";
 	int error;
 
 	if (!options->use_local_files || request->path[0] != '/')
 		return -ENOENT;
 	if (!has_note_id(request->build) && !options->allow_paths_without_id)
 		return -ENOENT;
-	if (fp_buf_printf(&path, "%s%s", options->root_prefix ? options->root_prefix : "",
-			  request->path))
-		return -ENOMEM;
-	error = elf_file_open((const char *)path.data, file);
+	error = elf_file_open(root, request->path, file);
 	if (error)
 		return error;
 	if (has_note_id(request->build) && !elf_is_build(file->elf, request->build)) {

@@ -226,6 +226,38 @@ static void test_root_prefix(void **state)
 	check_fixture(symbolizer, strrchr(whole_path, '/'), true);
 }
 
+// As in a container: /lib is a link to /usr/lib, and both mean the container's own.
+static void test_links_in_a_root(void **state)
+{
+	char prefix[256], usr[300], link[300];
+	struct fp_symbolizer_options options = { .debug_dirs = no_dirs,
+						 .use_local_files = true,
+						 .root_prefix = prefix };
+	FP_AUTOSYMBOLIZER struct fp_symbolizer *symbolizer = NULL;
+	FP_AUTOBUF struct fp_buf bytes = { 0 };
+	FP_AUTOCLOSE int directory = -1;
+	struct fp_build build = build_of_file(whole_path);
+
+	snprintf(prefix, sizeof(prefix), "%s/root", scratch_directory());
+	snprintf(usr, sizeof(usr), "%s/usr", prefix);
+	assert_int_equal(mkdir(prefix, 0755), 0);
+	directory = fp_dir_open(usr, 0755);
+	assert_true(directory >= 0);
+	assert_int_equal(fp_file_read(whole_path, 1 << 24, &bytes), 0);
+	assert_int_equal(
+	    fp_file_write_durable(directory, "fixture.so", bytes.data, bytes.len, 0644), 0);
+	snprintf(link, sizeof(link), "%s/lib", prefix);
+	assert_int_equal(symlink("/usr", link), 0);
+	snprintf(link, sizeof(link), "%s/outside", prefix);
+	assert_int_equal(symlink(whole_path, link), 0);
+	symbolizer = symbolizer_of(&options);
+	check_fixture(symbolizer, "/lib/fixture.so", true);
+	fp_symbolizer_freep(&symbolizer);
+	symbolizer = symbolizer_of(&options);
+	assert_int_equal(fp_symbolizer_status(symbolizer, &build, "/outside", FP_FRAME_FILE),
+			 FP_SYMBOLS_NO_FILE);
+}
+
 static void test_plt(void **state)
 {
 #if defined(__x86_64__)
@@ -310,6 +342,7 @@ int main(int argc, char **argv)
 		FP_CASE("a debug file and a stripped file go together",
 			test_debug_file_and_stripped_file),
 		FP_CASE("paths are looked up below a prefix", test_root_prefix),
+		FP_CASE("links are followed within a root and not out of it", test_links_in_a_root),
 		FP_CASE("PLT slots are named after what they call", test_plt),
 		FP_CASE("every failure has its status", test_statuses),
 		FP_CASE("a build without an id goes by its path when allowed",
