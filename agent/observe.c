@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "observe.h"
 
+#include "common/clock.h"
+
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
@@ -8,11 +10,21 @@
 #include <sys/socket.h>
 
 #define CONNECTIONS_MAX	  16u
+#define CONNECTIONS_SPARE 16u // room for those that were told to go and have not yet
 #define TIMEOUT_S	  5u
+#define AGE_MAX_NS	  (5 * FP_NS_PER_S) // in all, also for one that drips bytes
 #define REQUEST_BYTES_MAX ((size_t)8 << 10)
+
+struct connection {
+	bool used, leaving;
+	int socket;
+	uint64_t since_ns; // boottime
+};
 
 struct fp_observe {
 	struct fp_observe_config config;
+	// Touched by libmicrohttpd's one thread alone.
+	struct connection connections[CONNECTIONS_MAX + CONNECTIONS_SPARE];
 	struct MHD_Daemon *daemon;
 };
 
@@ -69,6 +81,67 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 	return answer(connection, MHD_HTTP_NOT_FOUND, &text, "text/plain");
 }
 
+static void send_away(struct connection *connection)
+{
+	shutdown(connection->socket, SHUT_RDWR); // libmicrohttpd sees the end and closes it
+	connection->leaving = true;
+}
+
+// Slow clients may sit on connections only as long as nobody else wants one: at each arrival
+// those that have been here too long go, and with no room left the oldest.
+static void make_room(struct fp_observe *observe, uint64_t now_ns)
+{
+	struct connection *oldest = NULL;
+	unsigned int count = 0;
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(observe->connections); i++) {
+		struct connection *one = &observe->connections[i];
+
+		if (!one->used || one->leaving)
+			continue;
+		if (now_ns - one->since_ns >= AGE_MAX_NS) {
+			send_away(one);
+			continue;
+		}
+		count++;
+		if (!oldest || one->since_ns < oldest->since_ns)
+			oldest = one;
+	}
+	if (count >= CONNECTIONS_MAX)
+		send_away(oldest);
+}
+
+static struct connection *find_place(struct fp_observe *observe)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(observe->connections); i++)
+		if (!observe->connections[i].used)
+			return &observe->connections[i];
+	return NULL;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct fp_observe *observe = context;
+	struct connection *place = *socket_context;
+	const union MHD_ConnectionInfo *info;
+	uint64_t now_ns = fp_boottime_ns();
+
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		if (place)
+			place->used = false;
+		return;
+	}
+	make_room(observe, now_ns);
+	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	place = info ? find_place(observe) : NULL;
+	if (place)
+		*place = (struct connection){ .used = true,
+					      .socket = info->connect_fd,
+					      .since_ns = now_ns };
+	*socket_context = place;
+}
+
 // "host:port" or "[address]:port", numeric or a name; the first address is taken.
 static int parse_listen(const char *listen, struct addrinfo **ret_address)
 {
@@ -115,8 +188,9 @@ int fp_observe_start(const struct fp_observe_config *config, struct fp_observe *
 	errno = 0;
 	observe->daemon = MHD_start_daemon(
 	    flags, 0, NULL, NULL, handle, observe, MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL,
-	    MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-	    MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+	    MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
+	    CONNECTIONS_MAX + CONNECTIONS_SPARE, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+	    observe, MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 	    REQUEST_BYTES_MAX, MHD_OPTION_END);
 	if (!observe->daemon)
 		return errno ? -errno : -EADDRINUSE;
