@@ -105,8 +105,9 @@ int fp_link_line(struct fp_agent_link *link, int timeout_ms, json_t **ret)
 	uint64_t deadline_ns = deadline_after(timeout_ms);
 
 	for (;;) {
-		const char *start = (const char *)link->input.data + link->taken;
 		size_t size = link->input.len - link->taken;
+		// an empty buffer has no memory to point into
+		const char *start = size ? (const char *)link->input.data + link->taken : "";
 		const char *end = size ? memchr(start, '\n', size) : NULL;
 		json_t *json;
 		int r;
