@@ -95,8 +95,8 @@ compose() {
   local tree=$BUILD/tests
   mkdir -p "$tree"
   {
-    [ "$mode" = quick ] || printf 'subdirs("%s")\n' "$BUILD/release" "$BUILD/fuzz"
-    # From the sanitizer build user space alone: it has nothing new to say about the kernel.
+    [ "$mode" = quick ] || printf 'subdirs("%s")\n' "$BUILD/release" "$BUILD/fuzz/tests/fuzz"
+    # From the sanitizer builds user space alone: they have nothing new to say about the kernel.
     local directory
     for directory in "$BUILD"/dev/tests/unit/*/ "$BUILD"/dev/tests/fuzz/; do
       [ ! -f "$directory/CTestTestfile.cmake" ] || printf 'subdirs("%s")\n' "${directory%/}"
