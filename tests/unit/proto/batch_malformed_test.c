@@ -292,82 +292,83 @@ static void change_message(const struct fp_buf *message, void (*change)(batch_me
 #change, change, reason                                                            \
 	}
 
+static const struct {
+	const char *name;
+	void (*change)(batch_message *batch);
+	const char *reason;
+} malformed_cases[] = {
+	MALFORMED(short_host_id, "the host id or boot id has a wrong size"),
+	MALFORMED(no_boot_id, "the host id or boot id has a wrong size"),
+	MALFORMED(backwards, "the window ends before it starts"),
+	MALFORMED(hostname_out, "a string index is out of range"),
+	MALFORMED(text_short, "strings run past their text"),
+	MALFORMED(text_long, "text is left over behind the strings"),
+	MALFORMED(first_string, "a table holds an entry twice"),
+	MALFORMED(build_kind, "a build's kind is unknown"),
+	MALFORMED(build_kind_wide, "a build's kind is unknown"),
+	MALFORMED(build_id_long, "a build's id has a wrong size"),
+	MALFORMED(build_id_past, "a build's id has a wrong size"),
+	MALFORMED(build_id_none, "a build's id has a wrong size"),
+	MALFORMED(build_path, "an index is out of range"),
+	MALFORMED(build_columns, "columns of the builds differ in length"),
+	MALFORMED(build_left, "bytes are left over behind the ids"),
+	MALFORMED(frame_kind, "a frame's kind is unknown"),
+	MALFORMED(frame_kind_wide, "a frame's kind is unknown"),
+	MALFORMED(frame_build, "a frame's build is out of range"),
+	MALFORMED(frame_twice, "a table holds an entry twice"),
+	MALFORMED(frame_columns, "columns of the frames differ in length"),
+	MALFORMED(frame_name, "an index is out of range"),
+	MALFORMED(stack_past, "stacks run past their frames"),
+	MALFORMED(stack_left, "frames are left over behind the stacks"),
+	MALFORMED(stack_frame, "an index is out of range"),
+	MALFORMED(stack_twice, "a table holds an entry twice"),
+	MALFORMED(labels_past, "label sets run past their labels"),
+	MALFORMED(labels_huge, "label sets run past their labels"),
+	MALFORMED(labels_left, "labels are left over"),
+	MALFORMED(labels_columns, "columns of the labels differ in length"),
+	MALFORMED(labels_value, "an index is out of range"),
+	MALFORMED(sample_type, "an index is out of range"),
+	MALFORMED(sample_no_type, "an index is out of range"),
+	MALFORMED(sample_stack, "an index is out of range"),
+	MALFORMED(sample_labels, "an index is out of range"),
+	MALFORMED(sample_twice, "a table holds an entry twice"),
+	MALFORMED(sample_columns, "columns of the samples differ in length"),
+	MALFORMED(sample_sum, "the samples' sum is out of range"),
+	MALFORMED(sample_count, "the samples' sum is out of range"),
+	MALFORMED(period_none, "the sampling period is out of range"),
+	MALFORMED(period_short, "the sampling period is out of range"),
+	MALFORMED(period_long, "the sampling period is out of range"),
+	MALFORMED(period_huge, "the sampling period is out of range"),
+	MALFORMED(no_cpu_samples_period_huge, "the sampling period is out of range"),
+	MALFORMED(cpu_time, "the samples' time is out of range"),
+	MALFORMED(off_cpu_time, "the samples' time is out of range"),
+	MALFORMED(quality_far_type, "a quality record's type is wrong"),
+	MALFORMED(quality_type, "a quality record's type is wrong"),
+	MALFORMED(quality_hook, "a quality record's hook is out of range"),
+	MALFORMED(quality_names, "a quality counter has no proper name"),
+	MALFORMED(quality_left, "names are left over behind the counters"),
+	MALFORMED(quality_empty, "a quality counter has no proper name"),
+	MALFORMED(quality_build, "a quality row's build is wrong"),
+	MALFORMED(quality_twice, "a quality record's type is wrong"),
+};
+
 static void a_malformed_message_is_refused_with_its_reason(void **state)
 {
-	static const struct {
-		const char *name;
-		void (*change)(batch_message *batch);
-		const char *reason;
-	} cases[] = {
-		MALFORMED(short_host_id, "the host id or boot id has a wrong size"),
-		MALFORMED(no_boot_id, "the host id or boot id has a wrong size"),
-		MALFORMED(backwards, "the window ends before it starts"),
-		MALFORMED(hostname_out, "a string index is out of range"),
-		MALFORMED(text_short, "strings run past their text"),
-		MALFORMED(text_long, "text is left over behind the strings"),
-		MALFORMED(first_string, "a table holds an entry twice"),
-		MALFORMED(build_kind, "a build's kind is unknown"),
-		MALFORMED(build_kind_wide, "a build's kind is unknown"),
-		MALFORMED(build_id_long, "a build's id has a wrong size"),
-		MALFORMED(build_id_past, "a build's id has a wrong size"),
-		MALFORMED(build_id_none, "a build's id has a wrong size"),
-		MALFORMED(build_path, "an index is out of range"),
-		MALFORMED(build_columns, "columns of the builds differ in length"),
-		MALFORMED(build_left, "bytes are left over behind the ids"),
-		MALFORMED(frame_kind, "a frame's kind is unknown"),
-		MALFORMED(frame_kind_wide, "a frame's kind is unknown"),
-		MALFORMED(frame_build, "a frame's build is out of range"),
-		MALFORMED(frame_twice, "a table holds an entry twice"),
-		MALFORMED(frame_columns, "columns of the frames differ in length"),
-		MALFORMED(frame_name, "an index is out of range"),
-		MALFORMED(stack_past, "stacks run past their frames"),
-		MALFORMED(stack_left, "frames are left over behind the stacks"),
-		MALFORMED(stack_frame, "an index is out of range"),
-		MALFORMED(stack_twice, "a table holds an entry twice"),
-		MALFORMED(labels_past, "label sets run past their labels"),
-		MALFORMED(labels_huge, "label sets run past their labels"),
-		MALFORMED(labels_left, "labels are left over"),
-		MALFORMED(labels_columns, "columns of the labels differ in length"),
-		MALFORMED(labels_value, "an index is out of range"),
-		MALFORMED(sample_type, "an index is out of range"),
-		MALFORMED(sample_no_type, "an index is out of range"),
-		MALFORMED(sample_stack, "an index is out of range"),
-		MALFORMED(sample_labels, "an index is out of range"),
-		MALFORMED(sample_twice, "a table holds an entry twice"),
-		MALFORMED(sample_columns, "columns of the samples differ in length"),
-		MALFORMED(sample_sum, "the samples' sum is out of range"),
-		MALFORMED(sample_count, "the samples' sum is out of range"),
-		MALFORMED(period_none, "the sampling period is out of range"),
-		MALFORMED(period_short, "the sampling period is out of range"),
-		MALFORMED(period_long, "the sampling period is out of range"),
-		MALFORMED(period_huge, "the sampling period is out of range"),
-		MALFORMED(no_cpu_samples_period_huge, "the sampling period is out of range"),
-		MALFORMED(cpu_time, "the samples' time is out of range"),
-		MALFORMED(off_cpu_time, "the samples' time is out of range"),
-		MALFORMED(quality_far_type, "a quality record's type is wrong"),
-		MALFORMED(quality_type, "a quality record's type is wrong"),
-		MALFORMED(quality_hook, "a quality record's hook is out of range"),
-		MALFORMED(quality_names, "a quality counter has no proper name"),
-		MALFORMED(quality_left, "names are left over behind the counters"),
-		MALFORMED(quality_empty, "a quality counter has no proper name"),
-		MALFORMED(quality_build, "a quality row's build is wrong"),
-		MALFORMED(quality_twice, "a quality record's type is wrong"),
-	};
 	FP_AUTOPROFILE struct fp_profile *profile = example_documented();
 	FP_AUTOBUF struct fp_buf bytes = { 0 }, message = { 0 };
 
 	batch_encode(profile, &bytes);
 	batch_decompress(&bytes, &message);
-	for (size_t i = 0; i < FP_ARRAY_SIZE(cases); i++) {
+	for (size_t i = 0; i < FP_ARRAY_SIZE(malformed_cases); i++) {
 		FP_AUTOPROFILE struct fp_profile *decoded = NULL;
 		FP_AUTOBUF struct fp_buf changed = { 0 };
 		const char *reason = "accepted";
 		int error;
 
-		change_message(&message, cases[i].change, &changed);
+		change_message(&message, malformed_cases[i].change, &changed);
 		error = fp_batch_decode(changed.data, changed.len, defaults, &decoded, &reason);
-		if (error != -EBADMSG || strcmp(reason, cases[i].reason) != 0)
-			fail_msg("%s: got \"%s\"", cases[i].name, reason);
+		if (error != -EBADMSG || strcmp(reason, malformed_cases[i].reason) != 0)
+			fail_msg("%s: got \"%s\"", malformed_cases[i].name, reason);
 	}
 }
 

@@ -113,7 +113,8 @@ static uint32_t random_string(struct fp_profile *profile, uint32_t *state)
 	if (next(state) % 8 == 0)
 		return string_of(profile, hostile[next(state) % 4]);
 	snprintf(text, sizeof(text), "/srv/%u/%x", next(state) % 50, next(state) % 4096);
-	text[5] = next(state) % 4 ? text[5] : '\0'; // strings may hold NUL bytes
+	if (next(state) % 4 == 0)
+		text[5] = '\0'; // strings may hold NUL bytes
 	assert_int_equal(fp_profile_string(profile, text, 12, &id), 0);
 	return id;
 }
