@@ -4,6 +4,7 @@
 #include "daemon_state.h"
 
 #include "common/clock.h"
+#include "outcomes.h"
 
 #include <string.h>
 
@@ -174,6 +175,43 @@ static void add_window(const struct fp_daemon *daemon, bool trusted, struct fp_b
 	fp_buf_str(json, "]");
 }
 
+// Starts the next sentence of the list of warnings.
+static void next_warning(struct fp_buf *json, bool *first)
+{
+	fp_buf_str(json, *first ? "\"" : ",\"");
+	*first = false;
+}
+
+static void warn_of_losses(const struct fp_daemon *daemon, struct fp_buf *json, bool *first)
+{
+	static const char *const sources[FP_SOURCE_COUNT] = { "CPU samples", "off-CPU intervals" };
+	struct fp_session_stats stats = { 0 };
+
+	if (!daemon->session)
+		return;
+	fp_session_stats(daemon->session, &stats);
+	for (int program = 0; program < FP_PROGRAM_COUNT; program++) {
+		const struct fp_totals *totals = &stats.totals[program];
+		fp_u64 dropped = fp_totals_class(totals, FP_CLASS_DROPPED);
+
+		if (dropped == 0)
+			continue;
+		next_warning(json, first);
+		fp_buf_printf(json,
+			      "%llu runs of program %s were dropped in the kernel, %llu of them "
+			      "since the map was full (limits.stacks)\"",
+			      (unsigned long long)dropped, fp_program_names[program],
+			      (unsigned long long)totals->outcomes[FP_OUTCOME_MAP_FULL]);
+	}
+	for (int source = 0; source < FP_SOURCE_COUNT; source++) {
+		if (stats.stacks_lost[source] == 0)
+			continue;
+		next_warning(json, first);
+		fp_buf_printf(json, "%llu %s are without their stack (limits.ring_size)\"",
+			      (unsigned long long)stats.stacks_lost[source], sources[source]);
+	}
+}
+
 // What an operator should look at, as sentences.
 static void add_warnings(const struct fp_daemon *daemon, struct fp_buf *json)
 {
@@ -196,7 +234,9 @@ static void add_warnings(const struct fp_daemon *daemon, struct fp_buf *json)
 	if (daemon->spool_failing) {
 		fp_buf_str(json, first ? "" : ",");
 		fp_buf_str(json, "\"the spool could not take the last window\"");
+		first = false;
 	}
+	warn_of_losses(daemon, json, &first);
 	fp_buf_str(json, "]");
 }
 
