@@ -128,6 +128,18 @@ static void print_sums(const struct sums *sums)
 		      (unsigned long long)sums->announced, (unsigned long long)sums->unannounced);
 }
 
+// One epoch's time. With `reading`, the rings are emptied meanwhile, as the agent does; where
+// they are to overflow, nobody reads.
+static void let_run(struct fp_sampler *sampler, struct books *books, uint32_t epoch_ms,
+		    bool reading)
+{
+	for (uint32_t ms = 0; ms < epoch_ms; ms += 50) {
+		usleep(50 * 1000);
+		if (reading)
+			assert_int_equal(fp_sampler_read_stacks(sampler, take_record, books), 0);
+	}
+}
+
 static struct sums run_epochs(const struct fp_sampler_config *config, uint32_t epochs,
 			      uint32_t epoch_ms)
 {
@@ -144,7 +156,7 @@ static struct sums run_epochs(const struct fp_sampler_config *config, uint32_t e
 		struct fp_epoch epoch;
 
 		if (i < epochs)
-			usleep(epoch_ms * 1000);
+			let_run(sampler, &books, epoch_ms, config->ring_bytes == 0);
 		else if (i == epochs)
 			fp_sampler_stop(sampler); // and both sets once more
 		books.set = i & 1;
