@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Hosts, rights and settings that do not allow sampling: one line with the cause and the fix,
-and the right exit code, from the agent and from `agentctl snapshot --standalone`. A kernel
-without ring buffers cannot be had here; tests/unit/agent/preflight_test.c judges one."""
+and the right exit code, from the agent and from `agentctl snapshot --standalone`. The kernel
+without ring buffers is this one with a preloaded library in front of bpf(2)
+(tests/programs/noringbuffer.c)."""
 
 import os
 import shutil
@@ -37,8 +38,10 @@ def both(agent, *more):
                           "--duration", "1s"]))
 
 
-def check_hosts(check, agent):
+def check_hosts(check, agent, old_kernel):
     for name, command in both(agent):
+        check_line(check, run(["env", f"LD_PRELOAD={old_kernel}", *command]), 5,
+                   ("no BPF ring buffers", "5.8"), f"{name}: a kernel without ring buffers")
         check_line(check, run(command, user="nobody"), 5, ("CAP_BPF", "run as root"),
                    f"{name}: without root")
         check_line(check, in_namespace(NO_BTF, command), 5,
@@ -111,7 +114,7 @@ def main():
     with Folder() as folder:
         agent = Agent(build, folder)
         agent.write_config()
-        check_hosts(check, agent)
+        check_hosts(check, agent, build / "tests" / "programs" / "noringbuffer.so")
         check_places(check, agent)
         check_settings(check, agent)
     return 1 if check.failures else 0
