@@ -57,6 +57,9 @@ static const struct fp_setting rows[] = {
 	ROW(limits, window_memory, SIZE, "12MiB", 1 * MIB, 1024 * MIB, true,
 	    "A window that holds more than this is closed and spooled early, so that a host with "
 	    "very many distinct stacks costs no more memory."),
+	ROW(limits, process_memory, SIZE, "16MiB", 1 * MIB, 4096 * MIB, true,
+	    "Memory for what is known of processes and their mappings; past it those that ended, "
+	    "then those seen longest ago are forgotten, counted, and read again when needed."),
 	ROW(limits, max_user_frames, U32, "127", 1, FP_MAX_FRAMES, true,
 	    "Frames of a user stack that are kept, innermost first."),
 	PICK(limits, walk, "auto", walks, true,
@@ -90,6 +93,23 @@ static const struct fp_setting rows[] = {
 	    "Bytes of the file system that are left free, at most half of it."),
 	ROW(labels, static, PAIRS, "", 0, 0, true,
 	    "Labels that every sample of this host carries, `name=value, name=value`."),
+	ROW(labels, relabel, STRING, "", 0, 0, true,
+	    "Rules that keep, drop or rewrite labels, see labels.md."),
+	ROW(labels, log_directory, STRING, "/var/log", 0, 0, true,
+	    "Where the kubelet's containers/ and pods/ directories are; their names give "
+	    "namespace, pod and container. Empty for none."),
+	ROW(symbols, jit_names, BOOL, "yes", 0, 0, true,
+	    "Name JITed functions from the perf maps that runtimes write."),
+	ROW(symbols, upload, BOOL, "yes", 0, 0, true,
+	    "Send a build's function names to the collector when it asks for them."),
+	ROW(symbols, deny_file_systems, STRING,
+	    "fuse, nfs, nfs4, cifs, smb3, 9p, ceph, afs, lustre, gfs2, ocfs2", 0, 0, true,
+	    "File systems that may never answer: no file on them is opened."),
+	TIME(symbols, request_deadline, "2s", S / 10, 60 * S, true,
+	     "How long opening or reading one file may take before whoever does it is ended and "
+	     "the file given up."),
+	ROW(symbols, perf_map_max_size, SIZE, "64MiB", 1 * MIB, 1024 * MIB, true,
+	    "Perf maps larger than this are not read further."),
 	ROW(agent, user, STRING, "fleetprof", 0, 0, false,
 	    "User the agent becomes once its programs run; empty stays root, with the same six "
 	    "capabilities."),

@@ -29,6 +29,7 @@ struct fp_agent_config {
 
 	uint32_t limits_stacks;
 	uint64_t limits_ring_size;
+	uint64_t limits_process_memory;
 	uint32_t limits_max_user_frames;
 	uint64_t limits_window_memory;
 	uint32_t limits_walk; // enum fp_walk_choice
@@ -49,6 +50,14 @@ struct fp_agent_config {
 	uint64_t spool_min_free;
 
 	char *labels_static;
+	char *labels_relabel;
+	char *labels_log_directory;
+
+	bool symbols_jit_names;
+	bool symbols_upload;
+	char *symbols_deny_file_systems;
+	uint64_t symbols_request_deadline_ns;
+	uint64_t symbols_perf_map_max_size;
 
 	char *agent_user;
 	char *agent_hostname;

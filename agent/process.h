@@ -33,6 +33,7 @@ struct fp_process_table;
 struct fp_process_limits {
 	uint32_t processes; // live and recently exited instances; 0: 65536
 	uint32_t mappings;  // over all distinct sets; 0: 1,000,000
+	uint64_t bytes;	    // of memory for all of it; 0: no bound but the other two
 };
 struct fp_process_stats { // for metrics and quality
 	uint64_t processes, mappings, files, bytes;
@@ -68,6 +69,10 @@ struct fp_process_view { // what one stack record needs; valid until the next ta
 	const struct fp_file *files;
 	const char *executable;	  // base name of the executable, "" when unknown
 	uint32_t executable_file; // its file index, or UINT32_MAX
+	uint32_t parent_tgid;	  // 0: not known
+	uint64_t exec_ns;	  // when the generation began; 0: before we looked
+	bool has_anon;		  // some executable mapping belongs to no file: JIT names may exist
+	bool has_unidentified;	  // some file has no build-ID from the kernel
 };
 // The instance and generation that the record was taken in. -ESRCH: never seen and gone.
 int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_record *record,

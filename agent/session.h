@@ -9,10 +9,17 @@
 #include "proto/profile.h"
 #include "sampler.h"
 
+struct fp_names;
+struct fp_labeler_options;
+
 struct fp_session_config {
 	struct fp_sampler_config sampler;
-	const char *static_labels;  // `name=value, …` or NULL; must outlive the session
-	uint64_t drain_interval_ns; // 0: 5 s
+	struct fp_names *names; // outlives the session; NULL: no JIT names, kernel's build-IDs only
+	const struct fp_labeler_options
+	    *labels; // outlives fp_session_open; NULL: the defaults, static_labels
+	uint64_t process_memory_bytes; // 0: 16 MiB
+	const char *static_labels;     // `name=value, …` or NULL; must outlive the session
+	uint64_t drain_interval_ns;    // 0: 5 s
 };
 
 struct fp_session;

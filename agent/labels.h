@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// labels: who a sample belongs to, in the words people filter by. From the record's cgroup (or,
+// where the kernel's id says nothing, /proc/PID/cgroup, or what the parent had at the fork):
+// container_id, systemd_unit, systemd_slice, pod_uid; from the kubelet's log-directory names:
+// namespace, pod, container; and executable, thread, state, service_name, static labels. Last, the
+// relabel rules of the configuration change or drop them. docs/labels.md has the table.
+// Stage: resolve. Trust: cgroup paths and log names come from container runtimes and whoever can
+// create cgroups: text, checked by shape, never used to open anything.
+// Ownership: the labeler owns its caches. Threads: one owner.
+#pragma once
+
+#include "bpf/abi.h"
+#include "proto/profile.h"
+
+struct fp_labeler;
+
+struct fp_labeler_options {
+	const char *static_labels; // `name=value, …`
+	const char *relabel;	   // rules, docs/labels.md; checked by fp_relabel_check
+	const char *log_directory; // "/var/log": its containers/ and pods/ name Kubernetes pods
+	const char *cgroup_root;   // "/sys/fs/cgroup"
+	uint32_t cgroup_subsystem; // what record->cgroup_id is of, fp_cgroup_choose
+};
+
+int fp_labeler_new(const struct fp_labeler_options *options, struct fp_labeler **ret);
+void fp_labeler_free(struct fp_labeler *labeler);
+static inline void fp_labeler_freep(struct fp_labeler **labeler)
+{
+	fp_labeler_free(*labeler);
+	*labeler = NULL;
+}
+
+struct fp_labeler_process { // whom the record was taken in
+	uint32_t tgid, parent_tgid;
+	uint64_t start_ns;
+	const char *executable; // base name
+};
+// The label set of the record. *ret_dropped: a rule says that the sample is not wanted; the
+// caller counts it as filtered by `relabel`.
+int fp_labeler_describe(struct fp_labeler *labeler, const struct fp_stack_record *record,
+			const struct fp_labeler_process *process, struct fp_profile *profile,
+			uint32_t *ret_labels, bool *ret_dropped);
+uint64_t fp_labeler_bytes(const struct fp_labeler *labeler); // memory held
+
+// -EINVAL and a sentence in error naming the rule when the text is not a list of rules.
+int fp_relabel_check(const char *rules, struct fp_buf *error);
