@@ -23,7 +23,7 @@ static struct fp_process_table *table;
 
 static inline void steps_begin_with(uint32_t processes, uint32_t mappings)
 {
-	struct fp_process_limits limits = { .processes = 0 };
+	struct fp_process_limits limits = { .processes = processes, .mappings = mappings };
 
 	assert_int_equal(fp_process_table_new(&limits, &table), 0);
 }
