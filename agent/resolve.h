@@ -10,9 +10,12 @@
 #include "kernelmap.h"
 #include "process.h"
 
+struct fp_labeler;
+
 struct fp_resolver {
 	struct fp_process_table *processes;
 	struct fp_kernel_map *kernel;
+	struct fp_labeler *labeler; // who a sample belongs to; NULL: static_labels only
 	const char *static_labels; // `name=value, …` from the configuration, or NULL
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sampler.h"
 
+#include "cgroup.h"
 #include "common/clock.h"
 #include "epochmaps.h"
 #include "fleetprof_bpf.skel.h"
@@ -34,7 +35,7 @@ struct fp_sampler {
 	struct fp_batch_space space;
 	struct fp_sampler_config config;
 	enum fp_offcpu_hook hook;
-	uint32_t hz, cpus, capacity, epochs;
+	uint32_t hz, cpus, capacity, epochs, cgroup_subsystem;
 	uint64_t epoch_start_ns;
 	bool attached;
 	fp_record_fn record_fn; // during fp_sampler_read_stacks
@@ -118,6 +119,31 @@ static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 	bpf_map__set_autocreate(skeleton->maps.departures, config->off_cpu);
 }
 
+// Records name the task's cgroup in the hierarchy that tells most; where the kernel's types do
+// not have the controller, in the default one.
+static void choose_cgroups(struct fp_sampler *sampler, const struct btf *btf)
+{
+	struct fp_cgroup_choice choice;
+	const struct btf_type *type;
+	char name[64];
+	int id;
+
+	fp_cgroup_choose(&choice);
+	id = btf__find_by_name_kind(btf, "cgroup_subsys_id", BTF_KIND_ENUM);
+	if (choice.subsystem == FP_CGROUP_V2 || id < 0)
+		return;
+	snprintf(name, sizeof(name), "%s_cgrp_id", fp_cgroup_controller(choice.subsystem));
+	type = btf__type_by_id(btf, (uint32_t)id);
+	for (int i = 0; i < btf_vlen(type); i++) {
+		const struct btf_enum *row = &btf_enum(type)[i];
+
+		if (strcmp(btf__name_by_offset(btf, row->name_off), name))
+			continue;
+		sampler->skeleton->rodata->fp_cgroup_subsystem = 1 + (uint32_t)row->val;
+		sampler->cgroup_subsystem = choice.subsystem;
+	}
+}
+
 static int hand_out_record(void *context, void *data, size_t size)
 {
 	struct fp_sampler *sampler = context;
@@ -185,6 +211,7 @@ static int load(struct fp_sampler *sampler)
 	}
 	size_maps(sampler);
 	choose_programs(sampler, btf);
+	choose_cgroups(sampler, btf);
 	btf__free(btf);
 	return fleetprof_bpf__load(sampler->skeleton);
 }
@@ -360,6 +387,11 @@ const char *fp_sampler_hook(const struct fp_sampler *sampler, enum fp_source sou
 uint32_t fp_sampler_capacity(const struct fp_sampler *sampler)
 {
 	return sampler->capacity;
+}
+
+uint32_t fp_sampler_cgroup_subsystem(const struct fp_sampler *sampler)
+{
+	return sampler->cgroup_subsystem;
 }
 
 static uint64_t map_memlock(int fd)

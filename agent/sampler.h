@@ -79,7 +79,9 @@ int fp_sampler_sync_cpus(struct fp_sampler *sampler);
 uint32_t fp_sampler_hz(const struct fp_sampler *sampler); // the rate the kernel gave
 const char *fp_sampler_hook(const struct fp_sampler *sampler, enum fp_source source);
 uint64_t fp_sampler_map_bytes(const struct fp_sampler *sampler); // Σ memlock of our maps
-uint32_t fp_sampler_capacity(const struct fp_sampler *sampler);	 // entries per map
+// What cgroup_id of the records is of: FP_CGROUP_V2 or a controller of agent/cgroup.h.
+uint32_t fp_sampler_cgroup_subsystem(const struct fp_sampler *sampler);
+uint32_t fp_sampler_capacity(const struct fp_sampler *sampler); // entries per map
 // Nanoseconds and runs per program from the kernel's statistics (0 unless they are enabled).
 int fp_sampler_run_time(const struct fp_sampler *sampler, enum fp_program program, uint64_t *ret_ns,
 			uint64_t *ret_runs);

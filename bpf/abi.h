@@ -101,6 +101,7 @@ struct fp_stack_record {
 	fp_u64 start_boottime_ns; /* the same in CLOCK_BOOTTIME, comparable with /proc/PID/stat */
 	fp_u64 user_root_gap;	  /* bytes between the last frame pointer followed and the stack's
 				     known top; ~0 when unknown */
+	fp_u64 cgroup_id; /* of the task, in the hierarchy of fp_cgroup_subsystem; 0: unknown */
 	fp_u32 tgid;
 	fp_u32 tid;
 	fp_u32 exec_id; /* changes at every exec */
@@ -121,7 +122,7 @@ struct fp_stack_record {
 
 _Static_assert(sizeof(struct fp_key) == 16, "abi");
 _Static_assert(sizeof(struct fp_count) == 24, "abi");
-_Static_assert(sizeof(struct fp_stack_record) == 88, "abi");
+_Static_assert(sizeof(struct fp_stack_record) == 96, "abi");
 _Static_assert(sizeof(struct fp_totals) == 8 * (5 + FP_OUTCOME_COUNT), "abi");
 
 #endif

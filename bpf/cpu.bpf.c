@@ -55,7 +55,7 @@ static __always_inline int sample_cpu(void *context, const struct fp_user_regist
 	outcome = epoch ? fp_count_add(&cpu_counts_1, &scratch->record, 1, 0, &entry)
 			: fp_count_add(&cpu_counts_0, &scratch->record, 1, 0, &entry);
 	if (entry)
-		fp_announce(&cpu_stacks, scratch, entry, totals);
+		fp_announce(&cpu_stacks, scratch, task, entry, totals);
 	return fp_outcome(totals, outcome);
 }
 

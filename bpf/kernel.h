@@ -78,6 +78,23 @@ struct mm_struct {
 	unsigned long start_stack;
 };
 
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1]; /* CGROUP_SUBSYS_COUNT of the running kernel */
+	struct cgroup *dfl_cgrp;
+};
+
 struct task_struct {
 	unsigned int flags;
 	unsigned int __state;
@@ -89,6 +106,7 @@ struct task_struct {
 	u64 self_exec_id;
 	struct mm_struct *mm;
 	char comm[FP_COMM_LEN];
+	struct css_set *cgroups;
 	struct thread_struct thread;
 };
 

@@ -116,7 +116,7 @@ static __always_inline enum fp_outcome take_departing_stack(void *context, struc
 	departure->key = scratch->record.key;
 	count_interval(&scratch->record, epoch, 0, 0, &entry);
 	if (entry)
-		fp_announce(&offcpu_stacks, scratch, entry, totals);
+		fp_announce(&offcpu_stacks, scratch, task, entry, totals);
 	return FP_OUTCOME_NOTED;
 }
 
@@ -198,7 +198,7 @@ static __always_inline enum fp_outcome close_interval(void *context, struct task
 	if (entry) {
 		totals->value += value;
 		if (!fp_way_out)
-			fp_announce(&offcpu_stacks, scratch, entry, totals);
+			fp_announce(&offcpu_stacks, scratch, task, entry, totals);
 	}
 	return outcome;
 }

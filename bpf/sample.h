@@ -58,6 +58,9 @@ const volatile fp_u32 fp_tgid __weak = 0; /* only this process; 0: all */
 const volatile fp_u32 fp_max_user_frames __weak = FP_MAX_FRAMES;
 const volatile bool fp_use_helper_walk __weak = false;
 const volatile fp_u32 fp_ring_wakeup_bytes __weak = 128 * 1024;
+/* Whose cgroup a record names: 0 the default (v2) hierarchy's, 1 + n that of controller n of
+ * the running kernel (enum cgroup_subsys_id). */
+const volatile fp_u32 fp_cgroup_subsystem __weak = 0;
 
 /* The map set in use, 0 or 1; user space flips it. */
 volatile fp_u32 fp_epoch __weak = 0;
@@ -245,16 +248,33 @@ static __always_inline enum fp_outcome fp_count_add(void *map, const struct fp_s
 	return FP_OUTCOME_AGGREGATED;
 }
 
+/* Read for new records alone: it is no part of the key. */
+static __always_inline u64 fp_cgroup_id(struct task_struct *task)
+{
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup_subsys_state *state = NULL;
+	u64 place;
+
+	if (!fp_cgroup_subsystem)
+		return BPF_CORE_READ(set, dfl_cgrp, kn, id);
+	place = (u64)set + bpf_core_field_offset(set->subsys) +
+		(fp_cgroup_subsystem - 1) * sizeof(state);
+	bpf_probe_read_kernel(&state, sizeof(state), (void *)place);
+	return BPF_CORE_READ(state, cgroup, kn, id);
+}
+
 /* Sends the frames, unless they were already sent in this epoch. A record that does not fit
  * leaves the entry unannounced, so that the next hit tries again. */
 static __always_inline void fp_announce(void *ring, struct fp_scratch *scratch,
-					struct fp_count *entry, struct fp_totals *totals)
+					struct task_struct *task, struct fp_count *entry,
+					struct fp_totals *totals)
 {
 	u32 frames = scratch->record.kernel_len + scratch->record.user_len, length;
 	u64 wakeup = BPF_RB_NO_WAKEUP;
 
 	if (entry->announced)
 		return;
+	scratch->record.cgroup_id = fp_cgroup_id(task);
 	length = sizeof(struct fp_stack_record) + fp_walk_slot(frames) * sizeof(u64);
 	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > fp_ring_wakeup_bytes)
 		wakeup = BPF_RB_FORCE_WAKEUP;

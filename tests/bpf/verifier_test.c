@@ -21,14 +21,17 @@
 struct variant {
 	const char *sentence;
 	bool helper_walk, way_out, prev_state, only_one;
+	uint32_t cgroup_subsystem;
 };
 
 static const struct variant variants[] = {
-	{ "own walk, stacks in the returning task", false, false, true, false },
-	{ "own walk, stacks on the way out", false, true, true, false },
-	{ "the kernel's walk", true, false, true, false },
-	{ "the kernel's walk, on the way out, one process", true, true, true, true },
-	{ "without prev_state in the tracepoint", false, false, false, false },
+	{ "own walk, stacks in the returning task", false, false, true, false, 0 },
+	{ "own walk, stacks on the way out", false, true, true, false, 0 },
+	{ "the kernel's walk", true, false, true, false, 0 },
+	{ "the kernel's walk, on the way out, one process", true, true, true, true, 0 },
+	{ "without prev_state in the tracepoint", false, false, false, false, 0 },
+	{ "cgroups of a v1 controller", false, false, true, false, 5 },
+	{ "cgroups of a v1 controller, on the way out", false, true, true, false, 5 },
 };
 
 static bool kernel_has(const char *typedef_name)
@@ -81,6 +84,9 @@ static void every_variant_loads_within_the_budget(void **state)
 		    set_variable(object, ".rodata", "fp_has_prev_state", &variant->prev_state, 1),
 		    0);
 		assert_int_equal(set_variable(object, ".rodata", "fp_tgid", &tgid, 4), 0);
+		assert_int_equal(set_variable(object, ".rodata", "fp_cgroup_subsystem",
+					      &variant->cgroup_subsystem, 4),
+				 0);
 		bpf_program__set_autoload(bpf_object__find_program_by_name(object, "cpu_tick_twin"),
 					  true);
 		bpf_program__set_autoload(bpf_object__find_program_by_name(object, "offcpu_return"),
