@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // elfhandle: what the ELF readers share: the open handle and bounded access to sections.
-// Private to elffile.c, elfsymbols.c and elfsegments.c.
+// Private to the files elf*.c of profile/.
 // Trust: see elfsymbols.h. Ownership: fp_elf. Threads: none shared.
 #pragma once
 
@@ -23,3 +23,17 @@ int fp_elf_section_data(const struct fp_elf *elf, size_t index, Elf_Data **ret_d
 // The NUL-terminated string at offset of a string section, its length cut at
 // FP_SYMBOL_NAME_MAX; NULL when it does not lie inside.
 const char *fp_elf_string(const Elf_Data *strings, uint64_t offset, size_t *ret_size);
+
+struct fp_elf_note_kind {
+	const char *owner;
+	uint32_t type;
+	size_t size_max; // a longer descriptor is none
+};
+struct fp_elf_bytes {
+	const uint8_t *bytes; // alive as long as the handle
+	size_t size;
+};
+// The descriptor of the first such note, in the note sections, else in the note segments: a
+// file may have been stripped of its section headers. False when there is none.
+bool fp_elf_note(const struct fp_elf *elf, const struct fp_elf_note_kind *kind,
+		 struct fp_elf_bytes *ret_bytes);

@@ -12,7 +12,9 @@
 #include "proto/profile.h"
 
 // fd: a regular file, at any offset, stays the caller's. Fills kind, id_len and id. A file that
-// is no ELF file gets the hash. Errors: -errno of reading, -ENOMEM.
+// is no ELF file gets the hash, an empty one the kind FP_BUILD_NONE: nothing identifies it.
+// Bazel's placeholder "redacted" is no Go build ID: every program it links has it.
+// Errors: -errno of reading, -EINVAL not a regular file, -ENOMEM.
 int fp_elf_identify(int fd, struct fp_build *ret_build);
-// Whether the file is the build: GNU ids by the note, the others by computing them.
+// Whether the file is the build: its id of the build's kind, whatever other ids it has.
 int fp_elf_is_build(int fd, const struct fp_build *build, bool *ret_same);
