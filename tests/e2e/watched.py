@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent that watches the host and the collector it ships to: what the fleet's user sees of
+what a test runs. Windows are short, so that a test waits seconds and not minutes."""
+
+import time
+
+from collector_process import Collector
+from control_agent import Agent, wait_for
+from reference import folded
+
+HZ = 199
+
+
+class Watch:
+    def __init__(self, build, folder, settings=None):
+        self.collector = Collector(build / "collector" / "fleetprof-collector", folder / "store")
+        self.agent = Agent(build, folder, {
+            ("cpu", "hz"): str(HZ), ("off_cpu", "enabled"): "no",
+            ("window", "jitter_percent"): "0",
+            ("collector", "url"): f"http://127.0.0.1:{self.collector.port}",
+            ("collector", "retry_max"): "1s", **(settings or {})})
+
+    def __enter__(self):
+        self.collector.start()
+        self.began = time.time()
+        self.agent.__enter__()
+        return self
+
+    def __exit__(self, *exception):
+        self.agent.stop()
+        self.collector.kill()
+        if exception[0]:
+            print("-- the agent said\n" + self.agent.said()[-4000:])
+
+    def settle(self):
+        """Until all that was sampled up to now is in the collector."""
+        closed = "fleetprof_agent_windows_total"
+        goal = self.agent.metric(closed) + 2  # the one that is open, and one of margin
+        wait_for(lambda: (self.agent.metric(closed) or 0) >= goal, "a window is closed", 180)
+        wait_for(lambda: not list(self.agent.spool.glob("*.batch")), "the spool is emptied", 180)
+
+    def query(self, selector="{}", **parameters):
+        answer = self.collector.query(**{
+            "type": "cpu", "from": str(self.began - 60), "selector": selector,
+            "format": "folded", **parameters})
+        if answer.status != 200:
+            raise RuntimeError(f"{selector}: {answer.status} {answer.body!r}")
+        return answer
+
+    def stacks(self, selector="{}", **parameters):
+        return folded(self.query(selector, **parameters).body.decode())
+
+    def samples(self, selector="{}"):
+        return sum(value for _, value in self.stacks(selector))
+
+    def values(self, label):
+        """The values of one label, with the samples of each."""
+        counts = {}
+        for frames, value in self.stacks(root=label):
+            counts[frames[0]] = counts.get(frames[0], 0) + value
+        return counts
+
+    def metric(self, name):
+        return self.agent.metric(name)
