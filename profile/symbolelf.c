@@ -4,6 +4,7 @@
 // no debug file, for PLT slots, and for where the code lies in the file.
 #include "symbolsource.h"
 
+#include "elfident.h"
 #include "elfsymbols.h"
 
 #include <elf.h>
@@ -30,10 +31,9 @@ static void elf_file_close(struct elf_file *file)
 }
 #define AUTOELFFILE FP_CLEANUP(elf_file_close)
 
-// Only a GNU build-ID can be compared with what a file says about itself.
-static bool has_note_id(const struct fp_build *build)
+static bool has_id(const struct fp_build *build)
 {
-	return build->kind == FP_BUILD_GNU && build->id_len > 0;
+	return build->kind != FP_BUILD_NONE && build->id_len > 0;
 }
 
 static bool elf_is_build(const struct fp_elf *elf, const struct fp_build *build)
@@ -100,7 +100,7 @@ static int open_debug_file(const struct fp_symbolizer_options *options,
 	static const char *const standard[] = { "/usr/lib/debug", NULL };
 	const char *const *directories = options->debug_dirs ? options->debug_dirs : standard;
 
-	if (!has_note_id(build) || build->id_len < 2)
+	if (build->kind != FP_BUILD_GNU || build->id_len < 2)
 		return -ENOENT;
 	for (; *directories; directories++) {
 		FP_AUTOBUF struct fp_buf path = { 0 };
@@ -123,20 +123,21 @@ static int open_binary(const struct fp_symbolizer_options *options,
 {
 	const char *root =
 	    options->root_prefix && options->root_prefix[0] ? options->root_prefix : "/";
+	bool same = true;
 	int error;
 
 	if (!options->use_local_files || request->path[0] != '/')
 		return -ENOENT;
-	if (!has_note_id(request->build) && !options->allow_paths_without_id)
+	if (!has_id(request->build) && !options->allow_paths_without_id)
 		return -ENOENT;
 	error = elf_file_open(root, request->path, file);
+	if (!error && has_id(request->build))
+		error = fp_elf_is_build(file->fd, request->build, &same);
+	if (!error && !same)
+		error = -ESTALE;
 	if (error)
-		return error;
-	if (has_note_id(request->build) && !elf_is_build(file->elf, request->build)) {
 		elf_file_close(file);
-		return -ESTALE;
-	}
-	return 0;
+	return error;
 }
 
 static int table_segments(const struct fp_elf *elf, struct fp_symbol_table *table)
@@ -168,18 +169,27 @@ int fp_symbol_elf_table(const struct fp_elf *symbols, const struct fp_elf *code,
 	return 0;
 }
 
-int fp_symbol_load_elf(const struct fp_symbolizer_options *options,
-		       const struct fp_symbol_request *request, struct fp_symbol_table **ret_table)
+int fp_symbol_load_debug(const struct fp_symbolizer_options *options,
+			 const struct fp_symbol_request *request,
+			 struct fp_symbol_table **ret_table)
 {
 	AUTOELFFILE struct elf_file debug = { .fd = -1 };
 	AUTOELFFILE struct elf_file binary = { .fd = -1 };
 	int error = open_debug_file(options, request->build, &debug);
-	int binary_error = open_binary(options, request, &binary);
 
-	if (error && binary_error)
-		return binary_error;
-	return fp_symbol_elf_table(error ? binary.elf : debug.elf, binary_error ? NULL : binary.elf,
-				   ret_table);
+	if (error)
+		return error;
+	error = open_binary(options, request, &binary);
+	return fp_symbol_elf_table(debug.elf, error ? NULL : binary.elf, ret_table);
+}
+
+int fp_symbol_load_elf(const struct fp_symbolizer_options *options,
+		       const struct fp_symbol_request *request, struct fp_symbol_table **ret_table)
+{
+	AUTOELFFILE struct elf_file binary = { .fd = -1 };
+	int error = open_binary(options, request, &binary);
+
+	return error ? error : fp_symbol_elf_table(binary.elf, binary.elf, ret_table);
 }
 
 #define VDSO_MAX ((size_t)64 << 10)

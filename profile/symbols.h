@@ -3,10 +3,11 @@
 // symbols: (build, offset) → function names. A *symbol table* is a sorted array of
 // [address, size, name] for one build, made once per build and looked up many times; a
 // *symbolizer* holds the tables of many builds and knows the sources to make them from,
-// in order: tables given to it (the kernel's, shipped by an agent), debug files by
-// build-ID below its debug directories (/usr/lib/debug/.build-id/xx/yyyy.debug), the file
-// the build was mapped from if its build-ID note matches. A build without an id is looked
-// up by path only when `allow_paths_without_id` is set (agentctl on the same host).
+// in order: tables given to it, debug files by build-ID below its debug directories
+// (/usr/lib/debug/.build-id/xx/yyyy.debug), tables shipped by agents (load_table), the file
+// the build was mapped from if its build-ID note matches. One without a function is passed
+// over. A build without an id is looked up by path only when `allow_paths_without_id` is set
+// (agentctl on the same host).
 // Offsets are file offsets; ELF program headers are applied here. Callers' return addresses
 // are looked up at offset - 1, leaves at offset: the caller passes `is_leaf`.
 // Names are demangled (libiberty) once, when they are first looked up.
@@ -29,9 +30,9 @@ struct fp_symbolizer_options {
 	const char *kallsyms_path;	// "/proc/kallsyms" to name this host's kernel; NULL: none
 	const uint8_t *kernel_build_id; // the build kallsyms belongs to (20 bytes), or NULL
 	size_t table_cache_bytes; // bound on all tables, least recently used leave; 0: 256 MiB
-	// Asked first for a build whose table is not in the cache: appends table text (see
-	// fp_symbolizer_add_table), or returns -ENOENT. For stores that hold more tables than
-	// fit the cache; NULL: none.
+	// Asked for a build whose table is not in the cache and which has no debug file: appends
+	// table text (see fp_symbolizer_add_table), or returns -ENOENT. For stores that hold more
+	// tables than fit the cache; NULL: none.
 	int (*load_table)(void *context, const uint8_t *id, size_t id_len, struct fp_buf *ret_text);
 	void *load_context;
 };
@@ -55,7 +56,8 @@ static inline void fp_symbolizer_freep(struct fp_symbolizer **symbolizer)
 }
 // Gives a ready table for a build: text lines `<hex offset> <name>\n`, sorted or not, the
 // offset in the build's own terms (from _stext for the kernel, from the load address for a
-// module). Bad lines are skipped and counted in *ret_bad_lines (may be NULL). It counts
+// module, in the file for a program or library). A function ends where the next line begins;
+// a line named `-` begins nothing. Bad lines are skipped and counted in *ret_bad_lines (may be NULL). It counts
 // against the cache bound but stays until it is forgotten or given again: nobody could load
 // it once more. Errors: -EINVAL without an id, -E2BIG, -ENOMEM.
 int fp_symbolizer_add_table(struct fp_symbolizer *symbolizer, const uint8_t *id, size_t id_len,

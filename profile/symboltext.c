@@ -89,10 +89,15 @@ static uint64_t limit_after(uint64_t address)
 							 : address + LAST_FUNCTION_SIZE;
 }
 
-// The end of the kernel's text bounds the function before it and names nothing itself.
+static bool name_is(const char *name, size_t size, const char *text)
+{
+	return size == strlen(text) && memcmp(name, text, size) == 0;
+}
+
+// The end of the kernel's text, and a gap, bound the function before them and name nothing.
 static bool is_end_mark(const char *name, size_t size)
 {
-	return size == strlen("_etext") && memcmp(name, "_etext", size) == 0;
+	return name_is(name, size, "_etext") || name_is(name, size, FP_SYMBOL_TEXT_GAP);
 }
 
 static int add_start(struct fp_symbol_builder *builder, uint64_t address, const char *name,

@@ -10,6 +10,10 @@
 
 #include "symboltable.h"
 
+// The name of a line that only says where the function before it ends. Without one a function
+// reaches to the next line.
+#define FP_SYMBOL_TEXT_GAP "-"
+
 // Adds `<hex offset> <name>` lines. Errors: -ENOMEM, -E2BIG.
 int fp_symbol_text(const char *text, size_t size, struct fp_symbol_builder *builder,
 		   uint64_t *ret_bad_lines);
