@@ -92,7 +92,7 @@ class Program:
 class Agent:
     """A fleetprof-agent of its own: folders, socket and settings that meet no other agent's."""
 
-    def __init__(self, build, **settings):
+    def __init__(self, build, program="agent/fleetprof-agent", environment=None, **settings):
         self.folder = tempfile.TemporaryDirectory(prefix="agent.")
         self.socket = pathlib.Path(self.folder.name) / "control.sock"
         os.mkdir(f"{self.folder.name}/spool")
@@ -103,9 +103,10 @@ class Agent:
         self.log = open(f"{self.folder.name}/log", "w+")
         (pathlib.Path(self.folder.name) / "agent.conf").touch()
         self.child = subprocess.Popen(
-            [build / "agent" / "fleetprof-agent", "--config", f"{self.folder.name}/agent.conf",
+            [build / program, "--config", f"{self.folder.name}/agent.conf",
              *(f"--{key}={value}" for key, value in options.items())],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            env={**os.environ, **(environment or {})})
         self.pid = self.child.pid
         deadline = time.monotonic() + 30
         while not (self.socket.exists() and programs_held(self.pid)):
@@ -113,6 +114,14 @@ class Agent:
                 self.child.kill()
                 raise RuntimeError(f"the agent did not start:\n{self.words()}")
             time.sleep(0.1)
+
+    def spool(self):
+        return pathlib.Path(self.folder.name) / "spool"
+
+    def stop(self):
+        """Ends it; what it sampled is then in the spool. The exit code."""
+        self.child.terminate()
+        return self.child.wait(60)
 
     def words(self):
         self.log.flush()
@@ -123,7 +132,7 @@ class Agent:
 
     def __exit__(self, *exception):
         self.child.terminate()
-        self.child.wait(30)
+        self.child.wait(60)
         self.log.close()
         self.folder.cleanup()
 

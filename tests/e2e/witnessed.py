@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the witness (tests/programs/witness.c) wrote: each stack as the kernel gave it, and the
+frames that the agent made of it; and the judgement of both against a ProcessLog and the files."""
+
+import collections
+import subprocess
+
+from batches import ANON, ERROR, FILE, HAS_BUILD, VDSO
+from elffile import elf
+
+Frame = collections.namedtuple("Frame", "kind id offset name")
+
+
+class Record:
+    """One stack: `addresses` and `frames` are its user side, leaf first."""
+
+    def __init__(self, words):
+        self.key, self.source = words[1], words[2]
+        self.pid, self.tid, self.time_ns = map(int, words[3:6])
+        self.comm = text(words[6])
+        self.kernel_frames = int(words[7])
+        middle = words.index("|")
+        self.addresses = [int(word, 16) for word in words[8:middle]]
+        self.frames = [frame(word) for word in words[middle + 1 :]]
+        self.count = 0
+
+    def unexplained(self):
+        """Why some user frame says nothing about where the program was, or None."""
+        for entry in self.frames:
+            if entry.kind == ERROR:
+                return entry.name
+            if entry.kind == ANON:
+                return "anonymous memory"
+            if entry.kind in HAS_BUILD and not entry.id:
+                return f"no build-ID: {entry.name}"
+        return None
+
+
+def text(word):
+    return "" if word == "-" else bytes.fromhex(word).decode(errors="backslashreplace")
+
+
+def frame(word):
+    kind, identity, offset, name = word.split(":")
+    return Frame(int(kind), "" if identity == "-" else identity, int(offset, 16), text(name))
+
+
+def read(path):
+    """The records, with the samples counted under each."""
+    last, records, waiting = {}, [], collections.Counter()
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            words = line.split()
+            if words[0] == "C":
+                waiting[words[1]] += int(words[2])
+            else:
+                record = last[words[1]] = Record(words)
+                records.append(record)
+            key = words[1]
+            if key in last:  # a record comes within the first count of its window
+                last[key].count += waiting.pop(key, 0)
+    return records
+
+
+class Judgement:
+    """Frames compared with the reference, weighted by samples."""
+
+    def __init__(self):
+        self.file_frames = self.right = self.samples = self.without = 0
+        self.wrong = collections.Counter()
+        self.unexplained = collections.Counter()
+        self.places = collections.Counter()  # (build-ID, offset, is leaf, path)
+
+    def judge(self, record, generation):
+        self.samples += record.count
+        why = record.unexplained()
+        if why:
+            self.unexplained[why] += record.count
+        for index, address in enumerate(record.addresses):
+            found = record.frames[index] if index < len(record.frames) else None
+            if not self.judge_frame(record, generation, (index, address), found):
+                break
+
+    def judge_frame(self, record, generation, where, found):
+        """False at an address that no mapping covers: the walk went astray before it."""
+        index, address = where
+        # A return address stands behind its call, which may be the last of its mapping.
+        place = generation.mapping(record.time_ns, address - (index > 0)) if generation else None
+        if place is None:
+            if found is not None and found.kind != ERROR:
+                self.wrong[f"nothing is mapped there, the agent says {found}"] += record.count
+            return False
+        offset = address - place.start + place.page_offset
+        if place.path == "[vdso]":
+            if found is None or (found.kind, found.offset) != (VDSO, address - place.start):
+                self.wrong[f"vDSO, the agent says {found}"] += record.count
+        elif place.path.startswith("/") and not place.path.startswith("//"):
+            self.file_frames += record.count
+            file = elf(place.path)
+            if file is None or not file.build_id:
+                self.without += record.count  # the reference cannot tell: never in this storm
+                self.wrong[f"'{place.path}' cannot be read"] += record.count
+            elif found is None or (found.kind, found.id, found.offset) != \
+                    (FILE, file.build_id, offset):
+                self.wrong[f"'{place.path}' +{offset:#x}, the agent says {found}"] += record.count
+            else:
+                self.right += record.count
+                self.places[found.id, offset, int(index == 0), place.path] += record.count
+        return True
+
+
+def product_names(build, places):
+    """{place: name or "-"} by the symbolizer that agentctl and the collector use."""
+    lines = "".join(f"{identity} {offset:x} {leaf} {path}\n"
+                    for identity, offset, leaf, path in places)
+    output = subprocess.run([build / "tests" / "programs" / "symbolize"], input=lines, text=True,
+                            stdout=subprocess.PIPE, check=True, errors="backslashreplace").stdout
+    return dict(zip(places, output.splitlines()))
+
+
+def demangled(names):
+    """{name: as c++filt writes it}."""
+    names = sorted(names)
+    output = subprocess.run(["c++filt"], input="\n".join(names), text=True,
+                            stdout=subprocess.PIPE, check=True).stdout
+    return dict(zip(names, output.splitlines()))
+
+
+def misnamed(build, places):
+    """(frames whose place a symbol covers, Counter of those that are not named by it)."""
+    names = product_names(build, list(places))
+    truths = {}
+    for identity, offset, leaf, path in places:
+        file = elf(path)
+        address = file.address(offset - (not leaf))
+        truths[identity, offset, leaf, path] = file.functions(address) if address else set()
+    plain = demangled({name for truth in truths.values() for name in truth})
+    covered, wrong = 0, collections.Counter()
+    for place, count in places.items():
+        expected = {plain[name] for name in truths[place]}
+        if expected:
+            covered += count
+            if names[place] not in expected | truths[place]:
+                wrong[f"{place[3]} +{place[1]:#x}: {names[place]}, not {sorted(expected)}"] += count
+    return covered, wrong
