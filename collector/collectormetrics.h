@@ -96,7 +96,9 @@
 	X(SYMBOL_UPLOADS, "symbol_uploads_total", COUNTER, PLAIN, "result=\"stored\"",             \
 	  "Symbol tables received.")                                                               \
 	X(SYMBOL_UPLOADS_REFUSED, "symbol_uploads_total", COUNTER, PLAIN, "result=\"refused\"",    \
-	  "Symbol tables received.")
+	  "Symbol tables received.")                                                               \
+	X(SYMBOLS_WANTED, "symbol_requests_total", COUNTER, PLAIN, NULL,                           \
+	  "Builds that agents were asked to send the function names of.")
 
 #define FP_COLLECTOR_METRIC_ENUM(id, name, type, unit, labels, help) FP_METRIC_##id,
 enum fp_collector_metric {

@@ -146,6 +146,13 @@ static const struct fp_setting rows[] = {
 	  .help = "Name functions from this machine's own binaries where their build-ID is the "
 		  "one that was sampled." },
 	{ .section = "symbols",
+	  .key = "request",
+	  .type = FP_SETTING_BOOL,
+	  .offset = AT(request_symbols),
+	  .default_text = "yes",
+	  .help = "Ask agents for the function names of the builds in their batches that no other "
+		  "source here is known to have." },
+	{ .section = "symbols",
 	  .key = "cache_bytes",
 	  .type = FP_SETTING_SIZE,
 	  .offset = AT(symbol_cache_bytes),

@@ -28,6 +28,7 @@ struct fp_collector_config {
 	uint32_t query_concurrency;
 	char *debug_dirs; // colon-separated
 	bool use_local_files;
+	bool request_symbols;
 	uint64_t symbol_cache_bytes;
 	uint64_t max_symbol_bytes;
 	uint64_t max_symbols_bytes; // of all uploads

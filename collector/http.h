@@ -39,6 +39,7 @@ struct fp_response {
 	bool authenticate;
 	bool cacheable;
 	char file_name[64]; // download under this name; "" = show
+	char wanted[FP_SYMBOLS_WANTED_MAX * (2 * FP_BUILD_ID_MAX + 1)]; // X-Fleetprof-Wanted
 	struct fp_buf body;
 };
 

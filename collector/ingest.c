@@ -73,6 +73,24 @@ static void count_stored(struct fp_collector *collector, const struct fp_profile
 	}
 }
 
+// The batch is stored whatever comes of this.
+static void ask_for_symbols(struct fp_request *request, const struct fp_profile *profile,
+			    struct fp_response *response)
+{
+	struct fp_build builds[FP_SYMBOLS_WANTED_MAX];
+	int count = fp_symbol_service_wanted(request->collector->symbols, profile, builds);
+	char *at = response->wanted;
+
+	for (int i = 0; i < count; i++) {
+		if (i > 0)
+			*at++ = ',';
+		fp_build_id_print(&builds[i], at);
+		at += strlen(at);
+	}
+	if (count > 0)
+		fp_collector_count(request->collector, SYMBOLS_WANTED, count);
+}
+
 static int answer_verdict(struct fp_request *request, struct fp_response *response,
 			  enum fp_store_verdict verdict, const char *hex)
 {
@@ -123,6 +141,8 @@ int fp_handle_batch(struct fp_request *request, struct fp_response *response)
 		return fail_append(request, response, r);
 	if (verdict == FP_STORED)
 		count_stored(request->collector, profile, request->body.len);
+	if (verdict != FP_STORE_CONFLICT)
+		ask_for_symbols(request, profile, response);
 	return answer_verdict(request, response, verdict, hex);
 }
 
@@ -149,18 +169,20 @@ int fp_handle_symbols_head(struct fp_request *request, struct fp_response *respo
 	return 0;
 }
 
-// Takes a turn, and of the memory for requests what decompressing needs. -EBUSY: too little.
-static int check_table(struct fp_request *request, const char **ret_reason)
+// Takes a turn, and of the memory for requests what decompressing needs: the new table first,
+// then the one it may replace, which is of this size in all but odd cases. -EBUSY: too little.
+static int check_table(struct fp_request *request, const struct fp_build *build,
+		       const char **ret_reason)
 {
 	struct fp_collector *collector = request->collector;
 	const struct fp_buf *body = &request->body;
-	size_t bytes = fp_symbol_service_check_bytes(collector->symbols, body->data, body->len);
+	size_t bytes = fp_symbol_service_check_bytes(collector->symbols, body);
 	int r = -EBUSY;
 
 	begin_turn(collector);
 	if (__atomic_add_fetch(&collector->inflight_bytes, bytes, __ATOMIC_RELAXED) <=
 	    collector->config.max_inflight_bytes)
-		r = fp_symbol_service_check(collector->symbols, body->data, body->len, ret_reason);
+		r = fp_symbol_service_check(collector->symbols, build, body, ret_reason);
 	__atomic_sub_fetch(&collector->inflight_bytes, bytes, __ATOMIC_RELAXED);
 	sem_post(&collector->decode_turns);
 	return r;
@@ -198,20 +220,20 @@ int fp_handle_symbols_put(struct fp_request *request, struct fp_response *respon
 	const char *path = fp_request_header(request, "X-Fleetprof-Path");
 	const char *reason = "";
 	struct fp_build build;
-	int r = 0;
+	bool stays;
+	int r;
 
 	if (!parse_build(request, response, &build))
 		return 0;
-	if (!fp_symbol_service_has(symbols, build.id, build.id_len)) {
-		r = check_table(request, &reason);
-		if (r == 0)
-			r = fp_symbol_service_put(symbols, &build, path ? path : "", &request->body,
-						  &reason);
-	}
+	r = check_table(request, &build, &reason);
+	stays = r == 1;
+	if (r == 0)
+		r = fp_symbol_service_put(symbols, &build, path ? path : "", &request->body,
+					  &reason);
 	if (r < 0)
 		return refuse_table(request, response, r, reason);
-	fp_collector_count(request->collector, SYMBOL_UPLOADS, r);
-	response->status = r ? MHD_HTTP_CREATED : MHD_HTTP_OK;
-	fp_buf_printf(&response->body, "{\"status\":\"%s\"}\n", r ? "stored" : "present");
+	fp_collector_count(request->collector, SYMBOL_UPLOADS, !stays);
+	response->status = stays ? MHD_HTTP_OK : MHD_HTTP_CREATED;
+	fp_buf_printf(&response->body, "{\"status\":\"%s\"}\n", stays ? "present" : "stored");
 	return 0;
 }

@@ -147,6 +147,7 @@ static int open_symbols(struct fp_collector *collector)
 		.directory = config->directory,
 		.debug_dirs = config->debug_dirs,
 		.use_local_files = config->use_local_files,
+		.request = config->request_symbols,
 		.cache_bytes = config->symbol_cache_bytes,
 		.max_table_bytes = config->max_symbol_bytes,
 		.max_bytes = config->max_symbols_bytes,

@@ -121,6 +121,8 @@ static void add_headers(struct MHD_Response *mhd, const struct fp_response *resp
 		snprintf(text, sizeof(text), "%u", response->retry_after_s);
 		MHD_add_response_header(mhd, MHD_HTTP_HEADER_RETRY_AFTER, text);
 	}
+	if (response->wanted[0])
+		MHD_add_response_header(mhd, "X-Fleetprof-Wanted", response->wanted);
 	if (response->file_name[0]) {
 		snprintf(text, sizeof(text), "attachment; filename=\"%s\"", response->file_name);
 		MHD_add_response_header(mhd, MHD_HTTP_HEADER_CONTENT_DISPOSITION, text);

@@ -8,11 +8,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 // A build without symbols is looked for again after this; a file may have appeared.
 #define RETRY_NS (60 * FP_NS_PER_S)
 // Builds remembered; beyond it all are forgotten and met again.
 #define MAX_KNOWN 100000
+// Builds of which it is remembered when their agents were asked; 64 bytes each and the index.
+#define MAX_WANTED 16384
 
 struct known_key {
 	uint8_t len;
@@ -30,11 +33,13 @@ struct fp_symbol_service {
 	pthread_mutex_t lock;	     // the symbolizer and known; held while a query renders
 	pthread_mutex_t upload_lock; // new files; never waited for with the other one held
 	struct fp_symbolizer *symbolizer;
-	struct fp_hashmap known;	// struct known_key → struct known
-	struct fp_symbol_counts counts; // changed under a lock, read without: atomic
-	const char **directories;	// the symbolizer keeps pointing at them
+	struct fp_symbol_wanted *wanted; // locks itself
+	struct fp_hashmap known;	 // struct known_key → struct known
+	struct fp_symbol_counts counts;	 // changed under a lock, read without: atomic
+	const char **directories;	 // the symbolizer keeps pointing at them
 	size_t max_table_bytes;
 	uint64_t max_bytes;
+	bool request;
 	int dirfd;
 };
 
@@ -128,6 +133,7 @@ int fp_symbol_service_open(const struct fp_symbol_service_options *options,
 	service->known = FP_HASHMAP_INIT(struct known_key, struct known);
 	service->max_table_bytes = options->max_table_bytes;
 	service->max_bytes = options->max_bytes;
+	service->request = options->request;
 	service->dirfd = r = fp_dir_open(path, 0700);
 	service->directories = split_directories(options->debug_dirs);
 	symbolizer.debug_dirs = service->directories;
@@ -135,6 +141,8 @@ int fp_symbol_service_open(const struct fp_symbol_service_options *options,
 		r = fp_symbol_upload_total(service->dirfd, &service->counts.bytes);
 	if (r >= 0 && !service->directories)
 		r = -ENOMEM;
+	if (r >= 0)
+		r = fp_symbol_wanted_new(MAX_WANTED, &service->wanted);
 	if (r >= 0)
 		r = fp_symbolizer_new(&symbolizer, &service->symbolizer);
 	if (r < 0)
@@ -149,6 +157,7 @@ void fp_symbol_service_close(struct fp_symbol_service *service)
 	if (!service)
 		return;
 	fp_symbolizer_free(service->symbolizer);
+	fp_symbol_wanted_free(service->wanted);
 	fp_hashmap_free(&service->known);
 	free(service->directories);
 	fp_close_fd(&service->dirfd);
@@ -200,40 +209,55 @@ static int check_room(struct fp_symbol_service *service, size_t size, const char
 	return -ENOSPC;
 }
 
-int fp_symbol_service_check(struct fp_symbol_service *service, const void *bytes, size_t size,
-			    const char **ret_reason)
+// Whether the stored table is as good. One that cannot be read any more is not.
+static int has_as_many(struct fp_symbol_service *service, const struct fp_build *build,
+		       size_t functions)
 {
-	FP_AUTOBUF struct fp_buf text = { 0 };
-	int r = check_room(service, size, ret_reason);
+	FP_AUTOBUF struct fp_buf stored = { 0 };
+	int r = fp_symbol_upload_read(service->dirfd, build, service->max_table_bytes, &stored);
 
-	if (r == 0)
-		r = fp_symbol_upload_decompress(bytes, size, service->max_table_bytes, &text,
-						ret_reason);
-	return r < 0 ? r : fp_symbol_upload_check(&text, ret_reason);
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	return fp_symbol_upload_lines(&stored) >= functions;
 }
 
-size_t fp_symbol_service_check_bytes(struct fp_symbol_service *service, const void *bytes,
-				     size_t size)
+int fp_symbol_service_check(struct fp_symbol_service *service, const struct fp_build *build,
+			    const struct fp_buf *body, const char **ret_reason)
 {
-	return fp_symbol_upload_inflated(bytes, size, service->max_table_bytes);
+	FP_AUTOBUF struct fp_buf text = { 0 };
+	size_t functions;
+	int r = check_room(service, body->len, ret_reason);
+
+	if (r == 0)
+		r = fp_symbol_upload_decompress(body->data, body->len, service->max_table_bytes,
+						&text, ret_reason);
+	if (r == 0)
+		r = fp_symbol_upload_check(&text, ret_reason);
+	if (r < 0)
+		return r;
+	functions = fp_symbol_upload_lines(&text);
+	fp_buf_free(&text);
+	return has_as_many(service, build, functions);
+}
+
+size_t fp_symbol_service_check_bytes(struct fp_symbol_service *service, const struct fp_buf *body)
+{
+	return fp_symbol_upload_inflated(body->data, body->len, service->max_table_bytes);
 }
 
 static int write_table(struct fp_symbol_service *service, const struct fp_build *build,
 		       const char *path, const struct fp_buf *body, const char **ret_reason)
 {
-	uint64_t bytes;
-	int r;
+	uint64_t bytes = fp_symbol_upload_bytes(path, body->len);
+	uint64_t replaced = fp_symbol_upload_size(service->dirfd, build);
+	int r = check_room(service, bytes > replaced ? bytes - replaced : 0, ret_reason);
 
-	if (fp_symbol_upload_exists(service->dirfd, build->id, build->id_len))
-		return 0;
-	bytes = fp_symbol_upload_bytes(path, body->len);
-	r = check_room(service, bytes, ret_reason);
 	if (r == 0)
 		r = fp_symbol_upload_write(service->dirfd, build, path, body->data, body->len);
 	if (r < 0)
 		return r;
-	__atomic_add_fetch(&service->counts.bytes, bytes, __ATOMIC_RELAXED);
-	return 1;
+	__atomic_add_fetch(&service->counts.bytes, bytes - replaced, __ATOMIC_RELAXED);
+	return 0;
 }
 
 int fp_symbol_service_put(struct fp_symbol_service *service, const struct fp_build *build,
@@ -245,12 +269,12 @@ int fp_symbol_service_put(struct fp_symbol_service *service, const struct fp_bui
 	pthread_mutex_lock(&service->upload_lock);
 	r = write_table(service, build, path, body, ret_reason);
 	pthread_mutex_unlock(&service->upload_lock);
-	if (r <= 0)
+	if (r < 0)
 		return r;
 	pthread_mutex_lock(&service->lock);
 	fp_symbolizer_forget(service->symbolizer, build->id, build->id_len);
 	pthread_mutex_unlock(&service->lock);
-	return r;
+	return 0;
 }
 
 static void prepare_build(struct fp_symbol_service *service, const struct fp_build *build,
@@ -288,6 +312,7 @@ static uint8_t note_status(struct fp_symbol_service *service, const struct fp_pr
 						       fp_profile_str(profile, build->path), kind);
 	struct known *known = build->id_len ? find_known(service, build) : NULL;
 
+	fp_symbol_wanted_note(service->wanted, build, status == FP_SYMBOLS_FOUND);
 	if (!known)
 		return status;
 	if (!known->has_status || known->status != status)
@@ -311,6 +336,50 @@ void fp_symbol_service_release(struct fp_symbol_service *service, const struct f
 			ret_statuses[i] = status;
 	}
 	pthread_mutex_unlock(&service->lock);
+}
+
+// A debug file by the name it would have; whether it is one shows when it is read.
+static bool has_debug_file(const struct fp_symbol_service *service, const struct fp_build *build)
+{
+	char hex[2 * FP_BUILD_ID_MAX + 1];
+
+	if (build->kind != FP_BUILD_GNU || build->id_len < 2)
+		return false;
+	fp_build_id_print(build, hex);
+	for (size_t i = 0; service->directories[i]; i++) {
+		FP_AUTOFREE char *path = NULL;
+
+		if (asprintf(&path, "%s/.build-id/%.2s/%s.debug", service->directories[i], hex,
+			     hex + 2) < 0)
+			path = NULL;
+		if (path && access(path, R_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool has_source(void *context, const struct fp_build *build)
+{
+	const struct fp_symbol_service *service = context;
+
+	return fp_symbol_upload_exists(service->dirfd, build->id, build->id_len) ||
+	       has_debug_file(service, build);
+}
+
+int fp_symbol_service_wanted(struct fp_symbol_service *service, const struct fp_profile *profile,
+			     struct fp_build *ret_builds)
+{
+	const struct fp_symbol_look look = {
+		.has = has_source,
+		.context = service,
+		.now_ns = fp_monotonic_ns(),
+	};
+
+	// What would be answered 507 is not asked for.
+	if (!service->request ||
+	    __atomic_load_n(&service->counts.bytes, __ATOMIC_RELAXED) >= service->max_bytes)
+		return 0;
+	return fp_symbol_wanted_pick(service->wanted, profile, &look, ret_builds);
 }
 
 struct fp_symbol_counts fp_symbol_service_counts(struct fp_symbol_service *service)

@@ -63,6 +63,17 @@ uint64_t fp_symbol_upload_bytes(const char *path, size_t size)
 	return in_blocks(strnlen(path, PATH_MAX_BYTES) + 1 + size);
 }
 
+uint64_t fp_symbol_upload_size(int dirfd, const struct fp_build *build)
+{
+	char name[NAME_BYTES];
+	struct stat status;
+
+	file_name(build, name);
+	if (fstatat(dirfd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return in_blocks((uint64_t)status.st_size);
+}
+
 static void close_dir(DIR **dir)
 {
 	if (*dir)
@@ -187,7 +198,7 @@ static bool is_symbol_line(const char *line, size_t size)
 	return digits > 0 && digits <= 16 && digits + 1 < size && line[digits] == ' ';
 }
 
-int fp_symbol_upload_check(const struct fp_buf *text, const char **ret_reason)
+static void count_lines(const struct fp_buf *text, size_t *ret_good, size_t *ret_bad)
 {
 	const char *at = (const char *)text->data;
 	size_t left = text->len, good = 0, bad = 0;
@@ -204,7 +215,24 @@ int fp_symbol_upload_check(const struct fp_buf *text, const char **ret_reason)
 		at += size;
 		left -= size;
 	}
-	if (good > bad)
+	*ret_good = good;
+	*ret_bad = bad;
+}
+
+size_t fp_symbol_upload_lines(const struct fp_buf *text)
+{
+	size_t good, bad;
+
+	count_lines(text, &good, &bad);
+	return good;
+}
+
+int fp_symbol_upload_check(const struct fp_buf *text, const char **ret_reason)
+{
+	size_t good, bad;
+
+	count_lines(text, &good, &bad);
+	if (good > bad || text->len == 0)
 		return 0;
 	*ret_reason = "the table is not made of '<hex offset> <name>' lines";
 	return -EBADMSG;

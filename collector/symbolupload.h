@@ -12,6 +12,7 @@ int fp_symbol_upload_write(int dirfd, const struct fp_build *build, const char *
 			   const void *bytes, size_t size);
 // The room a file of an upload takes, in blocks; of all files below dirfd.
 uint64_t fp_symbol_upload_bytes(const char *path, size_t size);
+uint64_t fp_symbol_upload_size(int dirfd, const struct fp_build *build); // 0: none
 int fp_symbol_upload_total(int dirfd, uint64_t *ret_bytes);
 // What the frame says it holds; max_bytes when it does not say, or says more.
 size_t fp_symbol_upload_inflated(const void *bytes, size_t size, size_t max_bytes);
@@ -21,5 +22,7 @@ int fp_symbol_upload_read(int dirfd, const struct fp_build *build, size_t max_by
 // Errors: -EBADMSG, -EMSGSIZE with a static sentence; -ENOMEM.
 int fp_symbol_upload_decompress(const void *bytes, size_t size, size_t max_bytes,
 				struct fp_buf *ret_text, const char **ret_reason);
-// -EBADMSG unless most lines are `<hex offset> <name>`.
+// -EBADMSG unless most lines are `<hex offset> <name>`. No line at all is a table too: of a file
+// without functions.
 int fp_symbol_upload_check(const struct fp_buf *text, const char **ret_reason);
+size_t fp_symbol_upload_lines(const struct fp_buf *text); // that are such lines

@@ -124,18 +124,36 @@ static int load_vdso(const struct fp_symbolizer_options *options, struct fp_symb
 	return fp_symbol_load_vdso(options, request, ret_table);
 }
 
+static bool has_elf_file(const struct fp_symbol_request *request)
+{
+	return request->kind == FP_FRAME_FILE || request->kind == FP_FRAME_VDSO;
+}
+
+static int load_debug(const struct fp_symbolizer_options *options, struct fp_symbol_host *host,
+		      const struct fp_symbol_request *request, struct fp_symbol_table **ret_table)
+{
+	return has_elf_file(request) ? fp_symbol_load_debug(options, request, ret_table) : -ENOENT;
+}
+
 static int load_elf(const struct fp_symbolizer_options *options, struct fp_symbol_host *host,
 		    const struct fp_symbol_request *request, struct fp_symbol_table **ret_table)
 {
-	if (request->kind != FP_FRAME_FILE && request->kind != FP_FRAME_VDSO)
+	if (!has_elf_file(request))
 		return -ENOENT;
 	return fp_symbol_load_elf(options, request, ret_table);
 }
 
 typedef int (*load_fn)(const struct fp_symbolizer_options *options, struct fp_symbol_host *host,
 		       const struct fp_symbol_request *request, struct fp_symbol_table **ret_table);
-// -ENOENT asks the next; any other error is the answer.
-static const load_fn sources[] = { load_shipped, load_kernel, load_module, load_vdso, load_elf };
+// -ENOENT, or a table without functions, asks the next; any other error is the answer. A debug file
+// comes before a shipped table, which may be that of a stripped file.
+static const load_fn sources[] = { load_debug,	load_shipped, load_kernel,
+				   load_module, load_vdso,    load_elf };
+
+struct source_answer {
+	struct fp_symbol_table *table;
+	bool stripped; // a source had the build, but no function of it
+};
 
 static enum fp_symbol_status status_of(int error)
 {
@@ -153,24 +171,35 @@ static enum fp_symbol_status status_of(int error)
 	}
 }
 
+// As the source, but a table without functions is as good as none: noted, and -ENOENT.
+static int load(size_t source, const struct fp_symbolizer_options *options,
+		struct fp_symbol_host *host, const struct fp_symbol_request *request,
+		struct source_answer *answer)
+{
+	FP_AUTOSYMBOLTABLE struct fp_symbol_table *table = NULL;
+	int error = sources[source](options, host, request, &table);
+
+	if (error)
+		return error;
+	if (table->count == 0) {
+		answer->stripped = true;
+		return -ENOENT;
+	}
+	answer->table = fp_take_ptr(table);
+	return 0;
+}
+
 void fp_symbol_source_load(const struct fp_symbolizer_options *options, struct fp_symbol_host *host,
 			   const struct fp_symbol_request *request,
 			   struct fp_symbol_table **ret_table, enum fp_symbol_status *ret_status)
 {
-	struct fp_symbol_table *table = NULL;
+	struct source_answer answer = { 0 };
 	int error = -ENOENT;
 
 	for (size_t i = 0; error == -ENOENT && i < FP_ARRAY_SIZE(sources); i++)
-		error = sources[i](options, host, request, &table);
-	*ret_table = NULL;
-	*ret_status = status_of(error);
-	if (error)
-		return;
-	if (table->count == 0) {
-		fp_symbol_table_free(table);
-		*ret_status = FP_SYMBOLS_NO_SYMBOLS;
-		return;
-	}
-	*ret_table = table;
+		error = load(i, options, host, request, &answer);
+	*ret_table = answer.table;
 	*ret_status = FP_SYMBOLS_FOUND;
+	if (error)
+		*ret_status = answer.stripped ? FP_SYMBOLS_NO_SYMBOLS : status_of(error);
 }

@@ -26,7 +26,11 @@ void fp_symbol_source_load(const struct fp_symbolizer_options *options, struct f
 			   const struct fp_symbol_request *request,
 			   struct fp_symbol_table **ret_table, enum fp_symbol_status *ret_status);
 
-// The ELF files of a build (symbolelf.c): -ENOENT when there is none.
+// The ELF files of a build (symbolelf.c): its debug file, with the binary where that is at hand; the
+// binary. -ENOENT when there is none.
+int fp_symbol_load_debug(const struct fp_symbolizer_options *options,
+			 const struct fp_symbol_request *request,
+			 struct fp_symbol_table **ret_table);
 int fp_symbol_load_elf(const struct fp_symbolizer_options *options,
 		       const struct fp_symbol_request *request, struct fp_symbol_table **ret_table);
 // This process's own vDSO, if it is the build.

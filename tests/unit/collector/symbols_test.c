@@ -42,18 +42,20 @@ static struct fp_symbol_service *opened(const char *directory)
 	return opened_with(directory, MAX_TABLE, MAX_BYTES);
 }
 
-// As the handler does: what is no table is never written.
+// As the handler does: what is no table is never written. 1: stored, 0: the old one stays.
 static int put(struct fp_symbol_service *service, const struct fp_build *build,
 	       const struct fp_buf *body)
 {
 	const char *reason = NULL;
-	int r = fp_symbol_service_check(service, body->data, body->len, &reason);
+	int r = fp_symbol_service_check(service, build, body, &reason);
 
+	if (r == 1)
+		return 0;
 	if (r == 0)
 		r = fp_symbol_service_put(service, build, "[kernel]", body, &reason);
 	if (r < 0)
 		assert_non_null(reason);
-	return r;
+	return r < 0 ? r : 1;
 }
 
 static const char *scratch_subdirectory(const char *name)
@@ -112,6 +114,126 @@ static void an_upload_names_what_was_stored_before_it(void **state)
 	fp_symbol_service_close(service);
 }
 
+static void a_table_gives_way_to_one_with_more_functions(void **state)
+{
+	FP_AUTOBUF struct fp_buf none = compressed("", 0);
+	FP_AUTOBUF struct fp_buf few = compressed("1000 exported\n", 14);
+	FP_AUTOBUF struct fp_buf more = compressed("1000 exported\n1004 hidden\n", 26);
+	FP_AUTOBUF struct fp_buf others =
+	    compressed("1000 longer_name_1\n1004 longer_name_2\n", 38);
+	struct fp_build build;
+	FP_AUTOPROFILE struct fp_profile *profile = kernel_profile(&build);
+	struct fp_symbol_service *service = opened(scratch_subdirectory("better"));
+
+	assert_int_equal(put(service, &build, &none), 1);
+	assert_true(fp_symbol_service_has(service, build.id, build.id_len));
+	assert_string_equal(lookup(service, profile), "(none)");
+	assert_int_equal(put(service, &build, &none), 0);
+	assert_int_equal(put(service, &build, &few), 1);
+	assert_string_equal(lookup(service, profile), "exported");
+	assert_int_equal(put(service, &build, &none), 0);
+	assert_int_equal(put(service, &build, &more), 1);
+	assert_string_equal(lookup(service, profile), "hidden");
+	assert_int_equal(put(service, &build, &few), 0);
+	assert_int_equal(put(service, &build, &others), 0);
+	assert_string_equal(lookup(service, profile), "hidden");
+	assert_int_equal(fp_symbol_service_counts(service).bytes, 4096); // one file, replaced
+	fp_symbol_service_close(service);
+}
+
+static uint8_t status_of(struct fp_symbol_service *service, const struct fp_profile *profile)
+{
+	const uint8_t kinds[] = { FP_FRAME_FILE };
+	uint8_t status = UINT8_MAX;
+
+	fp_symbol_service_acquire(service, profile);
+	fp_symbol_service_release(service, profile, kinds, &status);
+	return status;
+}
+
+static void a_table_without_functions_says_that_the_file_is_stripped(void **state)
+{
+	FP_AUTOBUF struct fp_buf none = compressed("", 0);
+	struct fp_build build;
+	FP_AUTOPROFILE struct fp_profile *profile = kernel_profile(&build);
+	struct fp_symbol_service *service = opened(scratch_subdirectory("stripped"));
+
+	assert_int_equal(status_of(service, profile), FP_SYMBOLS_NO_FILE);
+	assert_int_equal(put(service, &build, &none), 1);
+	assert_int_equal(status_of(service, profile), FP_SYMBOLS_NO_SYMBOLS);
+	fp_symbol_service_close(service);
+}
+
+static int wanted(struct fp_symbol_service *service, const struct fp_profile *profile)
+{
+	struct fp_build builds[FP_SYMBOLS_WANTED_MAX];
+
+	return fp_symbol_service_wanted(service, profile, builds);
+}
+
+// A profile with one sample in a file of the build 00112233.
+static struct fp_profile *file_profile(struct fp_build *build)
+{
+	struct fp_sample sample = { .type = FP_PROFILE_CPU, .count = 1, .value = 1 };
+	struct fp_profile *profile = kernel_profile(build);
+	struct fp_frame frame = { .kind = FP_FRAME_FILE, .offset = 0x1000 };
+	uint32_t id;
+
+	assert_int_equal(fp_profile_frame(profile, &frame, &id), 0);
+	assert_int_equal(fp_profile_labels(profile, NULL, 0, &sample.labels), 0);
+	assert_int_equal(fp_profile_stack(profile, &id, 1, &sample.stack), 0);
+	assert_int_equal(fp_profile_sample(profile, &sample), 0);
+	return profile;
+}
+
+static struct fp_symbol_service *opened_asking(const char *directory, const char *debug_dirs,
+					       uint64_t max_bytes, bool request)
+{
+	struct fp_symbol_service_options options = { .directory = directory,
+						     .debug_dirs = debug_dirs,
+						     .request = request,
+						     .cache_bytes = 1 << 20,
+						     .max_table_bytes = MAX_TABLE,
+						     .max_bytes = max_bytes };
+	struct fp_symbol_service *service = NULL;
+
+	assert_int_equal(fp_symbol_service_open(&options, &service), 0);
+	return service;
+}
+
+static void only_builds_that_no_source_has_are_asked_for(void **state)
+{
+	FP_AUTOBUF struct fp_buf table = compressed("1000 a\n", 7);
+	struct fp_build build;
+	FP_AUTOPROFILE struct fp_profile *profile = file_profile(&build);
+	char directory[256], path[1024];
+	struct fp_symbol_service *service;
+
+	snprintf(directory, sizeof(directory), "%s", scratch_subdirectory("asking"));
+	service = opened_asking(directory, "", MAX_BYTES, false);
+	assert_int_equal(wanted(service, profile), 0);
+	fp_symbol_service_close(service);
+	service = opened_asking(directory, "", MAX_BYTES, true);
+	assert_int_equal(wanted(service, profile), 1);
+	fp_symbol_service_close(service);
+	snprintf(path, sizeof(path),
+		 "mkdir -p %s/debug/.build-id/00 && touch %s/debug/.build-id/00/112233.debug",
+		 directory, directory);
+	assert_int_equal(system(path), 0);
+	snprintf(path, sizeof(path), "%s/none:%s/debug", directory, directory);
+	service = opened_asking(directory, path, MAX_BYTES, true);
+	assert_int_equal(wanted(service, profile), 0);
+	fp_symbol_service_close(service);
+	service = opened_asking(directory, "", MAX_BYTES, true);
+	assert_int_equal(put(service, &build, &table), 1);
+	assert_int_equal(wanted(service, profile), 0);
+	fp_symbol_service_close(service);
+	profile->builds[0].id[3]++;
+	service = opened_asking(directory, "", 4096, true); // full
+	assert_int_equal(wanted(service, profile), 0);
+	fp_symbol_service_close(service);
+}
+
 static void hostile_tables_are_refused(void **state)
 {
 	FP_AUTOBUF struct fp_buf text = { 0 };
@@ -146,15 +268,16 @@ static void hostile_tables_are_refused(void **state)
 static void memory_is_asked_for_as_the_frame_says(void **state)
 {
 	FP_AUTOBUF struct fp_buf good = compressed("10 a\n20 b\n", 10);
-	FP_AUTOBUF struct fp_buf large = { 0 }, bomb = { 0 };
+	FP_AUTOBUF struct fp_buf large = { 0 }, bomb = { 0 }, words = { 0 };
 	struct fp_symbol_service *service = opened(scratch_subdirectory("memory"));
 
-	assert_int_equal(fp_symbol_service_check_bytes(service, good.data, good.len), 10);
+	fp_buf_str(&words, "not zstd");
+	assert_int_equal(fp_symbol_service_check_bytes(service, &good), 10);
 	while (large.len < 2 * MAX_TABLE)
 		fp_buf_str(&large, "10 a\n");
 	bomb = compressed((char *)large.data, large.len);
-	assert_int_equal(fp_symbol_service_check_bytes(service, bomb.data, bomb.len), MAX_TABLE);
-	assert_int_equal(fp_symbol_service_check_bytes(service, "not zstd", 8), MAX_TABLE);
+	assert_int_equal(fp_symbol_service_check_bytes(service, &bomb), MAX_TABLE);
+	assert_int_equal(fp_symbol_service_check_bytes(service, &words), MAX_TABLE);
 	fp_symbol_service_close(service);
 }
 
@@ -255,6 +378,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FP_CASE("an upload names what was stored before it",
 			an_upload_names_what_was_stored_before_it),
+		FP_CASE("a table gives way to one with more functions",
+			a_table_gives_way_to_one_with_more_functions),
+		FP_CASE("a table without functions says that the file is stripped",
+			a_table_without_functions_says_that_the_file_is_stripped),
+		FP_CASE("only builds that no source has are asked for",
+			only_builds_that_no_source_has_are_asked_for),
 		FP_CASE("hostile tables are refused", hostile_tables_are_refused),
 		FP_CASE("memory is asked for as the frame says",
 			memory_is_asked_for_as_the_frame_says),
