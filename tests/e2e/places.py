@@ -126,10 +126,11 @@ class Container:
         """The first tool that is not here, or None."""
         return next((tool for tool in ("podman", "runc") if not shutil.which(tool)), None)
 
-    def start(self, command, user="0:0", name=None):
-        name = name or f"fleetprof-test-{os.getpid()}-{next(SERIAL)}"
+    def start(self, command, extra=()):
+        """extra: more words for podman run."""
+        name = f"fleetprof-test-{os.getpid()}-{next(SERIAL)}"
         words = ["run", "--rm", "--interactive", "--name", name, "--network=none",
-                 "--user", user, "--log-driver=none",
+                 "--log-driver=none", *extra,
                  "--ulimit", f"nofile={LIMIT}:{LIMIT}", "--ulimit", f"nproc={LIMIT}:{LIMIT}",
                  "--volume", "/usr:/usr:O", "--volume", f"{self.folder}:/load:ro"]
         for path in self.binds:
@@ -142,7 +143,7 @@ class Container:
         except RuntimeError as error:
             running.child.kill()
             raise RuntimeError((self.folder / f"{name}.log").read_text()) from error
-        running.inside = [*self.command, "exec", "--user", user, name]
+        running.inside = [*self.command, "exec", name]
         return running
 
     def inspect(self, name, what):
