@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "../cases.h"
+
+#include "agent/cgroup.h"
+#include "agent/cgroup_path.h"
+#include "cgroup_paths.h"
+
+#include <string.h>
+
+static void check(const struct cgroup_case *c, const struct fp_cgroup_facts *facts)
+{
+	const char *in_pod = c->pod_container_id ? c->pod_container_id : c->container_id;
+
+	assert_string_equal(facts->container_id, c->container_id);
+	assert_string_equal(facts->runtime, c->runtime);
+	assert_string_equal(facts->pod_uid, c->pod_uid);
+	assert_string_equal(facts->unit, c->unit);
+	assert_string_equal(facts->slice, c->slice);
+	assert_string_equal(facts->pod_container_id, c->pod_uid[0] ? in_pod : "");
+	assert_int_equal(facts->has_name,
+			 !strcmp(c->runtime, "lxc") || !strcmp(c->runtime, "nspawn"));
+}
+
+static void test_corpus(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(cgroup_cases); i++) {
+		struct fp_cgroup_facts facts;
+
+		print_message("  %s\n", cgroup_cases[i].sentence);
+		fp_cgroup_text_parse(cgroup_cases[i].text, strlen(cgroup_cases[i].text), &facts);
+		check(&cgroup_cases[i], &facts);
+	}
+}
+
+// Every beginning of every line: nothing is read behind the end, which the sanitizers see.
+static void test_cut(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(cgroup_cases); i++) {
+		size_t size = strlen(cgroup_cases[i].text);
+
+		for (size_t cut = 0; cut < size; cut++) {
+			FP_AUTOFREE char *text = malloc(cut ? cut : 1);
+			struct fp_cgroup_facts facts;
+
+			memcpy(text, cgroup_cases[i].text, cut);
+			fp_cgroup_text_parse(text, cut, &facts);
+			assert_in_range(strlen(facts.container_id), 0, FP_CONTAINER_ID_MAX - 1);
+			assert_in_range(strlen(facts.unit), 0, FP_UNIT_NAME_MAX - 1);
+		}
+	}
+}
+
+static void test_long_names(void **state)
+{
+	char path[600] = "/system.slice/";
+	struct fp_cgroup_facts facts;
+
+	memset(path + 14, 'u', 500);
+	strcpy(path + 514, ".service");
+	fp_cgroup_path_parse(path, strlen(path), &facts);
+	assert_string_equal(facts.unit, "");
+	assert_string_equal(facts.slice, "system.slice");
+}
+
+#define MEMORY "30 25 0:26 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory\n"
+#define PIDS   "31 25 0:27 / /sys/fs/cgroup/pids rw,nosuid - cgroup cgroup rw,pids\n"
+#define CPU                                                                                        \
+	"32 25 0:28 / /sys/fs/cgroup/cpu,cpuacct rw shared:3 master:2 - cgroup cgroup "            \
+	"rw,cpu,cpuacct\n"
+#define SYSTEMD "29 25 0:24 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n"
+#define UNIFIED "28 25 0:23 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate\n"
+#define PURE	"28 25 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n"
+#define OTHER	"22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,memory\n"
+
+static const struct {
+	const char *sentence, *mountinfo;
+	bool lends;
+	const char *controller; // NULL: v2
+	const char *mount;
+} choices[] = {
+	{ "v2 alone", OTHER PURE, true, NULL, "/sys/fs/cgroup" },
+	{ "v2 alone that lends nothing", OTHER PURE, false, NULL, "/sys/fs/cgroup" },
+	{ "hybrid: the controller that runtimes use", UNIFIED SYSTEMD PIDS CPU MEMORY, false,
+	  "memory", "/sys/fs/cgroup/memory" },
+	{ "v1: systemd's own hierarchy is none of a controller", SYSTEMD CPU PIDS, false, "pids",
+	  "/sys/fs/cgroup/pids" },
+	{ "v1: two controllers on one mount", SYSTEMD CPU, false, "cpu",
+	  "/sys/fs/cgroup/cpu,cpuacct" },
+	{ "v2 with the controllers, and leftovers of v1", UNIFIED SYSTEMD CPU, true, NULL,
+	  "/sys/fs/cgroup/unified" },
+	{ "systemd's hierarchy alone tells nothing to BPF", SYSTEMD, false, NULL, "" },
+	{ "no hierarchy at all", OTHER, false, NULL, "" },
+	{ "the whole hierarchy rather than a container's part of it",
+	  "40 2 0:23 /docker/x /run/part rw - cgroup2 cgroup rw\n" PURE, true, NULL,
+	  "/sys/fs/cgroup" },
+	{ "a part rather than none", "40 2 0:23 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
+	  true, NULL, "/sys/fs/cgroup" },
+	{ "a mount point with a space", "40 2 0:23 / /srv/a\\040b ro - cgroup2 cgroup rw\n", true,
+	  NULL, "/srv/a b" },
+	{ "lines cut short", "40 2 0:23 / /srv/a\n40\n\n - cgroup2\n", true, NULL, "" },
+};
+
+static void test_choice(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(choices); i++) {
+		struct fp_cgroup_choice choice;
+		const char *controller;
+
+		print_message("  %s\n", choices[i].sentence);
+		fp_cgroup_choose_from(choices[i].mountinfo, choices[i].lends, &choice);
+		controller = fp_cgroup_controller(choice.subsystem);
+		assert_string_equal(controller ? controller : "v2",
+				    choices[i].controller ? choices[i].controller : "v2");
+		assert_string_equal(choice.mount, choices[i].mount);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest cases[] = {
+		FP_CASE("every spelling of the corpus is understood", test_corpus),
+		FP_CASE("a text cut anywhere is read within its bounds", test_cut),
+		FP_CASE("a name longer than any unit's is none", test_long_names),
+		FP_CASE("the hierarchy that tells most is chosen", test_choice),
+	};
+
+	return cmocka_run_group_tests(cases, NULL, NULL);
+}
