@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "selector.h"
 
-#include "regex.h"
+#include "common/regex.h"
 
 #include <errno.h>
 #include <string.h>

@@ -89,16 +89,51 @@ int fp_regex_new(const char *pattern, size_t size, struct fp_regex **ret_regex,
 	return 0;
 }
 
-int fp_regex_match(const struct fp_regex *regex, const char *subject, size_t size)
+static int match(const struct fp_regex *regex, const char *subject, size_t size,
+		 pcre2_match_data *data)
 {
-	pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-	int r;
+	int r = pcre2_match(regex->code, (PCRE2_SPTR)subject, size, 0, 0, data, regex->limits);
 
-	if (!data)
-		return -ENOMEM;
-	r = pcre2_match(regex->code, (PCRE2_SPTR)subject, size, 0, 0, data, regex->limits);
-	pcre2_match_data_free(data);
 	if (r >= 0)
 		return 1;
 	return r == PCRE2_ERROR_NOMATCH ? 0 : -E2BIG;
+}
+
+int fp_regex_match(const struct fp_regex *regex, const char *subject, size_t size)
+{
+	pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+	int r = data ? match(regex, subject, size, data) : -ENOMEM;
+
+	pcre2_match_data_free(data);
+	return r;
+}
+
+uint32_t fp_regex_groups(const struct fp_regex *regex)
+{
+	uint32_t groups = 0;
+
+	pcre2_pattern_info(regex->code, PCRE2_INFO_CAPTURECOUNT, &groups);
+	return groups;
+}
+
+static struct fp_regex_span span_of(const PCRE2_SIZE *bounds)
+{
+	// \K in a look-around may put the end before the start.
+	if (bounds[0] == PCRE2_UNSET || bounds[1] < bounds[0])
+		return (struct fp_regex_span){ 0, 0 };
+	return (struct fp_regex_span){ bounds[0], bounds[1] - bounds[0] };
+}
+
+int fp_regex_capture(const struct fp_regex *regex, const char *subject, size_t size,
+		     struct fp_regex_span *ret_spans, size_t count)
+{
+	pcre2_match_data *data = pcre2_match_data_create_from_pattern(regex->code, NULL);
+	int r = data ? match(regex, subject, size, data) : -ENOMEM;
+
+	for (size_t i = 0; r == 1 && i < count; i++)
+		ret_spans[i] = i < pcre2_get_ovector_count(data)
+				   ? span_of(pcre2_get_ovector_pointer(data) + 2 * i)
+				   : (struct fp_regex_span){ 0, 0 };
+	pcre2_match_data_free(data);
+	return r;
 }
