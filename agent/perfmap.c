@@ -237,7 +237,7 @@ int fp_perf_map_name(struct fp_perf_map *map, uint64_t address, struct fp_buf *n
 
 size_t fp_perf_map_bytes(const struct fp_perf_map *map)
 {
-	return sizeof(*map) + fp_perf_index_bytes(&map->index);
+	return fp_perf_index_bytes(&map->index);
 }
 
 struct fp_perf_map_stats fp_perf_map_stats(const struct fp_perf_map *map)

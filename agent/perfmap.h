@@ -38,7 +38,7 @@ int fp_perf_map_refresh(struct fp_perf_map *map, size_t step);
 int fp_perf_map_name(struct fp_perf_map *map, uint64_t address, struct fp_buf *name);
 // Frees what has been read; the next refresh reads the file from its start.
 void fp_perf_map_forget(struct fp_perf_map *map);
-size_t fp_perf_map_bytes(const struct fp_perf_map *map); // memory held
+size_t fp_perf_map_bytes(const struct fp_perf_map *map); // held by what has been read
 
 struct fp_perf_map_stats { // of the text read since the last start
 	uint64_t bytes, lines, bad_lines;
