@@ -17,7 +17,7 @@ struct fp_mapset *fp_mapset_new(struct fp_mapset_pool *pool, uint32_t owner_tgid
 	set->refs = 1;
 	set->owner_tgid = owner_tgid;
 	set->executable = FP_FILES_NONE;
-	pool->bytes += sizeof(*set);
+	pool->bytes += sizeof(*set) + 3 * FP_ALLOCATION_BYTES; // two arrays
 	return set;
 }
 
@@ -41,7 +41,8 @@ void fp_mapset_unref(struct fp_mapset_pool *pool, struct fp_mapset *set)
 	old_drop(pool, set, set->old_count);
 	fp_files_unref(&pool->files, set->executable);
 	pool->mappings -= set->live_count;
-	pool->bytes -= sizeof(*set) + set->live_capacity * sizeof(*set->live) +
+	pool->bytes -= sizeof(*set) + 3 * FP_ALLOCATION_BYTES +
+		       set->live_capacity * sizeof(*set->live) +
 		       set->old_capacity * sizeof(*set->old);
 	free(set->live);
 	free(set->old);
@@ -92,6 +93,10 @@ struct fp_mapset *fp_mapset_clone(struct fp_mapset_pool *pool, const struct fp_m
 	clone->complete = set->complete;
 	clone->failed = set->failed;
 	clone->awaits_executable = set->awaits_executable;
+	clone->sparse = set->sparse;
+	clone->has_anon = set->has_anon;
+	clone->has_unidentified = set->has_unidentified;
+	clone->dropped_ns = set->dropped_ns;
 	clone->executable = set->executable;
 	fp_files_ref(&pool->files, set->executable);
 	clone->newest_ns = set->newest_ns;
@@ -162,21 +167,46 @@ static int old_make_room(struct fp_mapset_pool *pool, struct fp_mapset *set, uin
 	return old_reserve(pool, set, set->old_count + count);
 }
 
-// The same memory of the same file. A reading of /proc/PID/maps has no build-IDs: there the
-// name has to do, and the side that knows a build-ID is the better one.
+// One file, described twice. A reading of /proc/PID/maps has no build-IDs: there the name has to
+// do, and the side that knows a build-ID is the better one. With equal build-IDs the names do
+// not matter: a deleted file's has a suffix.
+static bool same_file(const struct fp_file *a, const struct fp_file *b)
+{
+	if (a == b)
+		return true;
+	if (a->kind != b->kind)
+		return false;
+	if (a->build_id_len != 0 && b->build_id_len != 0)
+		return a->build_id_len == b->build_id_len &&
+		       memcmp(a->build_id, b->build_id, a->build_id_len) == 0;
+	return a->build_id_len != b->build_id_len && strcmp(a->name, b->name) == 0;
+}
+
+// Does the outer mapping show all that the inner one does?
+static bool contains(const struct fp_mapset_pool *pool, const struct fp_mapping *outer,
+		     const struct fp_mapping *inner)
+{
+	const struct fp_file *file = &pool->files.files[inner->file];
+
+	if (inner->start < outer->start || inner->end > outer->end ||
+	    !same_file(&pool->files.files[outer->file], file))
+		return false;
+	return file->kind != FP_FILE_REGULAR ||
+	       inner->page_offset - outer->page_offset == inner->start - outer->start;
+}
+
 static bool same_mapping(const struct fp_mapset_pool *pool, const struct fp_mapping *a,
 			 const struct fp_mapping *b)
 {
-	const struct fp_file *file_a = &pool->files.files[a->file];
-	const struct fp_file *file_b = &pool->files.files[b->file];
+	return a->start == b->start && a->end == b->end && contains(pool, a, b);
+}
 
-	if (a->start != b->start || a->end != b->end)
-		return false;
-	if (a->page_offset != b->page_offset && file_a->kind == FP_FILE_REGULAR)
-		return false;
-	return a->file == b->file ||
-	       (file_a->kind == file_b->kind && strcmp(file_a->name, file_b->name) == 0 &&
-		(file_a->build_id_len == 0) != (file_b->build_id_len == 0));
+static void note_file(const struct fp_mapset_pool *pool, struct fp_mapset *set, uint32_t slot)
+{
+	const struct fp_file *file = &pool->files.files[slot];
+
+	set->has_anon |= fp_file_may_be_jit(file);
+	set->has_unidentified |= file->kind == FP_FILE_REGULAR && file->build_id_len == 0;
 }
 
 // Keeps the better of two descriptions of the same file in *kept; the other's reference goes.
@@ -228,7 +258,9 @@ static int insert(struct fp_mapset_pool *pool, struct fp_mapset *set,
 
 	while (high < set->live_count && set->live[high].start < mapping->end)
 		high++;
-	if (high == low + 1 && same_mapping(pool, &set->live[low], mapping)) {
+	note_file(pool, set, mapping->file);
+	// Also a part of it: what a JIT compiler makes writable and executable again.
+	if (high == low + 1 && contains(pool, &set->live[low], mapping)) {
 		merge_file(pool, &set->live[low].file, mapping->file);
 		return 0;
 	}
@@ -279,8 +311,10 @@ int fp_mapset_reconcile(struct fp_mapset_pool *pool, struct fp_mapset *set,
 			fp_files_unref(&pool->files, reading[i].file);
 		return r;
 	}
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		reading[i].from_ns = since_ns;
+		note_file(pool, set, reading[i].file);
+	}
 	for (uint32_t i = 0; i < set->live_count; i++) {
 		uint32_t at = first_after(reading, count, set->live[i].start);
 		bool overlaps = at < count && reading[at].start < set->live[i].end;
@@ -300,6 +334,45 @@ int fp_mapset_reconcile(struct fp_mapset_pool *pool, struct fp_mapset *set,
 	return 0;
 }
 
+bool fp_mapset_covers(const struct fp_mapset *set, uint64_t address)
+{
+	uint32_t at = first_after(set->live, set->live_count, address);
+
+	return at < set->live_count && set->live[at].start <= address;
+}
+
+void fp_mapset_drop_live(struct fp_mapset_pool *pool, struct fp_mapset *set)
+{
+	for (uint32_t i = 0; i < set->live_count; i++)
+		fp_files_unref(&pool->files, set->live[i].file);
+	pool->mappings -= set->live_count;
+	pool->bytes -= set->live_capacity * sizeof(*set->live);
+	fp_free_ptr(&set->live);
+	set->live_count = set->live_capacity = 0;
+}
+
+int fp_mapset_fill_gap(struct fp_mapset_pool *pool, struct fp_mapset *set, uint64_t address,
+		       const struct fp_mapping *mapping)
+{
+	uint32_t at = first_after(set->live, set->live_count, address);
+	uint64_t low = at > 0 ? set->live[at - 1].end : 0;
+	uint64_t high = at < set->live_count ? set->live[at].start : UINT64_MAX;
+	int r = high <= address ? -EEXIST : live_reserve(pool, set, set->live_count + 1);
+
+	if (r < 0) {
+		fp_files_unref(&pool->files, mapping->file);
+		return r == -EEXIST ? 0 : r;
+	}
+	note_file(pool, set, mapping->file);
+	memmove(set->live + at + 1, set->live + at, (set->live_count - at) * sizeof(*set->live));
+	set->live[at] = part(mapping, low, high);
+	set->live_count++;
+	pool->mappings++;
+	if (set->newest_ns < mapping->from_ns)
+		set->newest_ns = mapping->from_ns;
+	return 0;
+}
+
 void fp_mapset_prune(struct fp_mapset_pool *pool, struct fp_mapset *set, uint64_t time_ns)
 {
 	uint32_t count = 0;
@@ -308,66 +381,4 @@ void fp_mapset_prune(struct fp_mapset_pool *pool, struct fp_mapset *set, uint64_
 		count++;
 	if (count)
 		old_drop(pool, set, count);
-}
-
-static int compare_mappings(const void *a, const void *b)
-{
-	const struct fp_mapping *left = a, *right = b;
-
-	if (left->start != right->start)
-		return left->start < right->start ? -1 : 1;
-	return left->from_ns < right->from_ns ? -1 : left->from_ns > right->from_ns;
-}
-
-// Of two mappings that overlap, the later one holds. They can only overlap where an event
-// came late, after what it should have preceded.
-static uint32_t without_overlaps(struct fp_mapping *mappings, uint32_t count)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		if (kept == 0 || mappings[kept - 1].end <= mappings[i].start)
-			mappings[kept++] = mappings[i];
-		else if (mappings[kept - 1].from_ns <= mappings[i].from_ns)
-			mappings[kept - 1] = mappings[i];
-	}
-	return kept;
-}
-
-static uint32_t collect(const struct fp_mapset *set, uint64_t time_ns, struct fp_mapping *mappings)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < set->live_count; i++)
-		if (set->live[i].from_ns <= time_ns)
-			mappings[count++] = set->live[i];
-	for (uint32_t i = 0; i < set->old_count; i++)
-		if (set->old[i].mapping.from_ns <= time_ns && time_ns < set->old[i].to_ns)
-			mappings[count++] = set->old[i].mapping;
-	qsort(mappings, count, sizeof(*mappings), compare_mappings);
-	return without_overlaps(mappings, count);
-}
-
-int fp_mapset_at(const struct fp_mapset *set, uint64_t time_ns, struct fp_mapset_scratch *scratch,
-		 const struct fp_mapping **ret_mappings, uint32_t *ret_count)
-{
-	uint32_t most = set->live_count + set->old_count;
-
-	if (set->newest_ns <= time_ns &&
-	    (set->old_count == 0 || set->old[set->old_count - 1].to_ns <= time_ns)) {
-		*ret_mappings = set->live;
-		*ret_count = set->live_count;
-		return 0;
-	}
-	if (most > scratch->capacity) {
-		void *grown = reallocarray(scratch->mappings, most, sizeof(*scratch->mappings));
-
-		if (!grown)
-			return -ENOMEM;
-		scratch->mappings = grown;
-		scratch->capacity = most;
-	}
-	*ret_count = scratch->mappings ? collect(set, time_ns, scratch->mappings) : 0;
-	*ret_mappings = scratch->mappings;
-	return 0;
 }

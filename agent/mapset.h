@@ -20,6 +20,9 @@ struct fp_mapset {
 	bool complete;		// nothing that was mapped is missing
 	bool failed;		// it is not complete and can never be any more
 	bool awaits_executable; // after an exec: the next file mapped is the program
+	bool sparse;		// too large to be held: live has what stacks asked for
+	bool has_anon;		// of all that has been in it: fp_file_may_be_jit
+	bool has_unidentified;	// a file without a build-ID
 	uint32_t owner_tgid;	// the process that had it first, where it can be read
 	uint32_t executable;	// file, or FP_FILES_NONE
 	struct fp_mapping *live;
@@ -29,6 +32,7 @@ struct fp_mapset {
 	uint64_t newest_ns;  // no mapping is valid since later than this
 	uint64_t read_ns;    // when it was last read from /proc; 0: never
 	uint32_t read_count; // live mappings then
+	uint64_t dropped_ns; // sparse: what was held before is forgotten since then
 };
 
 // What sets have in common: the files, and a budget to count against.
@@ -57,6 +61,14 @@ int fp_mapset_insert(struct fp_mapset_pool *pool, struct fp_mapset *set,
 int fp_mapset_reconcile(struct fp_mapset_pool *pool, struct fp_mapset *set,
 			struct fp_mapping *reading, uint32_t count, uint64_t since_ns,
 			uint64_t read_ns);
+// What is mapped at the address in a sparse set, found by asking: takes over the reference to the
+// file, also on failure. Cut to what lies between mappings that are held.
+int fp_mapset_fill_gap(struct fp_mapset_pool *pool, struct fp_mapset *set, uint64_t address,
+		       const struct fp_mapping *mapping);
+// Forgets the live mappings.
+void fp_mapset_drop_live(struct fp_mapset_pool *pool, struct fp_mapset *set);
+// Is a live mapping at the address, whenever it came?
+bool fp_mapset_covers(const struct fp_mapset *set, uint64_t address);
 // Forgets what ended before time_ns.
 void fp_mapset_prune(struct fp_mapset_pool *pool, struct fp_mapset *set, uint64_t time_ns);
 

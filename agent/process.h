@@ -5,8 +5,15 @@
 // stack of theirs is resolved (PROCMAP_QUERY where the kernel has it, else /proc/PID/maps).
 // An instance is {tgid, start time}; every exec begins a new generation in it. Mapping sets
 // are shared between parent and child after fork and copied on the first change.
-// Exited instances are kept until fp_process_table_retire, which the session calls after the
-// epoch in which they ended has been resolved.
+// Exited instances that no stack was asked about leave with fp_process_table_retire_unwanted,
+// the others with fp_process_table_retire, which the session calls after the epoch in which
+// they ended has been resolved.
+// Memory is bounded. What goes first when it is short: ended instances without a stack that
+// waits (nothing is lost); then running ones, the least recently used first (read again from
+// /proc when asked about); last ended ones whose stacks wait (counted: their frames become
+// explained exceptions). Never the one in use. An address space of more than
+// FP_PROCESS_MAPPINGS_MAX mappings is not held: only the mappings that stacks ask for are looked
+// up, one by one, while the process runs.
 // Trust: structure from the kernel; names foreign. Threads: one owner.
 #pragma once
 
@@ -33,11 +40,27 @@ struct fp_process_table;
 struct fp_process_limits {
 	uint32_t processes; // live and recently exited instances; 0: 65536
 	uint32_t mappings;  // over all distinct sets; 0: 1,000,000
-	uint64_t bytes;	    // of memory for all of it; 0: no bound but the other two
+	uint64_t bytes;	    // of memory for all of it; 0: FP_PROCESS_BYTES_DEFAULT
 };
+#define FP_PROCESS_BYTES_DEFAULT ((uint64_t)16 << 20)
+// Of one address space. Reading as many takes 30 ms on Linux 6.18 (7.6 us each).
+#define FP_PROCESS_MAPPINGS_MAX 4096u
+
+// What was let go of before its time. X(identifier, metric label, text)
+#define FP_PROCESS_EVICTIONS(X)                                                                    \
+	X(ENDED, "ended", "ended instances that no stack was asked about")                         \
+	X(RUNNING, "running", "running instances, to be read again when asked about")              \
+	X(WAITING, "waiting", "ended instances whose stacks were not resolved yet")                \
+	X(PROGRAM, "program", "earlier programs of instances that exec in a loop")                 \
+	X(MAPPINGS, "mappings", "address spaces with too many mappings to be held")
+#define FP_PROCESS_EVICTION_ENUM(id, label, text) FP_EVICTED_##id,
+enum fp_process_eviction { FP_PROCESS_EVICTIONS(FP_PROCESS_EVICTION_ENUM) FP_EVICTED_COUNT };
+
 struct fp_process_stats { // for metrics and quality
 	uint64_t processes, mappings, files, bytes;
-	uint64_t events, lazy_reads, lazy_failed, evicted;
+	uint64_t events, lazy_reads, lazy_failed;
+	uint64_t lookups; // single addresses asked of the kernel
+	uint64_t evicted[FP_EVICTED_COUNT];
 	uint64_t mappings_no_build_id; // file mappings seen without a build-ID
 };
 
@@ -59,7 +82,10 @@ void fp_process_table_set_catch_up(struct fp_process_table *table, int (*fn)(voi
 int fp_process_table_preload(struct fp_process_table *table, uint32_t tgid);
 // Records the kernel lost: every instance is suspect and is read again when next needed.
 void fp_process_table_lost(struct fp_process_table *table);
-// Lets go of instances that ended before time_ns.
+// Lets go of instances that ended before time_ns and were never asked about. No stack of theirs
+// may still be on its way.
+void fp_process_table_retire_unwanted(struct fp_process_table *table, uint64_t time_ns);
+// Lets go of all instances that ended before time_ns.
 void fp_process_table_retire(struct fp_process_table *table, uint64_t time_ns);
 void fp_process_table_stats(const struct fp_process_table *table, struct fp_process_stats *ret);
 
@@ -73,7 +99,16 @@ struct fp_process_view { // what one stack record needs; valid until the next ta
 	uint64_t exec_ns;	  // when the generation began; 0: before we looked
 	bool has_anon;		  // some executable mapping belongs to no file: JIT names may exist
 	bool has_unidentified;	  // some file has no build-ID from the kernel
+	bool partial; // too many mappings to be held: an address that none covers may have one
 };
-// The instance and generation that the record was taken in. -ESRCH: never seen and gone.
+// Could what is mapped be JITed code? Memory of no file, or of one that exists in memory alone
+// and has no build-ID.
+bool fp_file_may_be_jit(const struct fp_file *file);
+// What names an instance to others (agent/names.h), as far as events tell: that its mappings
+// changed, before any stack of it came. False when no stack told its start time yet.
+bool fp_process_table_instance(const struct fp_process_table *table, uint32_t tgid,
+			       uint64_t *ret_start_ns, uint64_t *ret_exec_ns);
+// The instance and generation that the record was taken in; an instance asked about is kept
+// until fp_process_table_retire. -ESRCH: never seen and gone.
 int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_record *record,
 			  struct fp_process_view *ret);

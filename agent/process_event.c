@@ -86,6 +86,10 @@ static struct fp_mapset *take_early_reading(struct fp_process_table *table,
 
 	if (read->read_ns <= time_ns)
 		return NULL;
+	if (read->sparse) { // what has been looked up may be of either program
+		fp_process_make_sparse(table, read, time_ns);
+		return NULL;
+	}
 	unknown = fp_mapset_new(&table->pool, process->tgid);
 	if (!unknown)
 		return NULL;
@@ -114,6 +118,7 @@ static int apply_exec(struct fp_process_table *table, const struct fp_event *eve
 	r = fp_process_exec(table, process, event->time_ns, set);
 	if (r < 0)
 		return r;
+	fp_process_touch(table, process);
 	process->known_losses = table->losses;
 	// All other threads have exited by now.
 	process->threads = 1;
@@ -158,10 +163,9 @@ static int apply_mmap(struct fp_process_table *table, const struct fp_event *eve
 	if (r < 0)
 		return r;
 	set = fp_process_newest(process)->set;
-	if (set->live_count >= table->set_limit) {
-		table->stats.evicted++;
-		return 0;
-	}
+	fp_process_touch(table, process);
+	if (set->live_count >= FP_PROCESS_MAPPINGS_MAX)
+		fp_process_make_sparse(table, set, 0);
 	r = event_file(table, event, &mapping.file);
 	if (r < 0)
 		return r;
@@ -172,7 +176,7 @@ static int apply_mmap(struct fp_process_table *table, const struct fp_event *eve
 		fp_files_ref(&table->pool.files, mapping.file);
 	}
 	r = fp_mapset_insert(&table->pool, set, &mapping);
-	if (set->complete && set->live_count > 2 * set->read_count + GROWN_MIN)
+	if (set->complete && !set->sparse && set->live_count > 2 * set->read_count + GROWN_MIN)
 		process->known_losses = UINT64_MAX; // to be read again
 	return r;
 }

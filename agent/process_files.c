@@ -83,7 +83,7 @@ static int add_new(struct fp_files *files, const struct fp_file *file, uint32_t 
 	if (files->free_count == 0 && files->count == files->capacity && grow(files) < 0)
 		return -ENOMEM;
 	slot = files->free_count ? files->free_slots[--files->free_count] : files->count++;
-	files->name_bytes += strlen(name) + 1;
+	files->name_bytes += strlen(name) + 1 + FP_ALLOCATION_BYTES;
 	files->files[slot] = *file;
 	files->files[slot].name = fp_take_ptr(name);
 	files->refs[slot] = 1;
@@ -123,7 +123,7 @@ void fp_files_unref(struct fp_files *files, uint32_t slot)
 		return;
 	identity = identity_of(&files->files[slot]);
 	fp_hashmap_remove(&files->index, &identity);
-	files->name_bytes -= strlen(files->files[slot].name) + 1;
+	files->name_bytes -= strlen(files->files[slot].name) + 1 + FP_ALLOCATION_BYTES;
 	fp_free_ptr(&files->files[slot].name);
 	files->free_slots[files->free_count++] = slot;
 }
@@ -145,4 +145,30 @@ enum fp_file_kind fp_file_kind_of(const char *name)
 	    strncmp(name, "[anon_shmem:", 12) == 0)
 		return FP_FILE_ANON;
 	return name[0] == '/' ? FP_FILE_REGULAR : FP_FILE_OTHER;
+}
+
+// Names of memory that has a file only so that it can be mapped twice or shared.
+static bool in_memory_alone(const char *name)
+{
+	static const char *const prefixes[] = { "/memfd:", "/dev/zero", "/anon_hugepage", "/SYSV" };
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(prefixes); i++)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return false;
+}
+
+bool fp_file_may_be_jit(const struct fp_file *file)
+{
+	switch (file->kind) {
+	case FP_FILE_ANON:
+		return true;
+	case FP_FILE_REGULAR:
+		return file->build_id_len == 0 && in_memory_alone(file->name);
+	case FP_FILE_OTHER:
+		return strcmp(file->name, "[heap]") == 0 || strncmp(file->name, "[stack", 6) == 0;
+	case FP_FILE_VDSO:
+		break;
+	}
+	return false;
 }

@@ -20,6 +20,9 @@ struct fp_files {
 
 #define FP_FILES_NONE UINT32_MAX
 
+// What the allocator adds to each piece of memory, about: counted with it.
+#define FP_ALLOCATION_BYTES 16u
+
 void fp_files_init(struct fp_files *files);
 void fp_files_free(struct fp_files *files);
 // The slot of the file, with one more reference. Two are the same when build-ID and name are,

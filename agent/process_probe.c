@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 // Files remembered; past it the table starts anew and files are asked about once more.
-#define PROBED_MAX 65536u
+#define PROBED_MAX 4096u
 
 struct place {
 	uint64_t device, inode;

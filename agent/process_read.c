@@ -14,6 +14,7 @@ struct reading {
 	int dirfd; // of /proc/PID
 	struct fp_mapping *mappings;
 	uint32_t count, capacity;
+	bool too_many;
 };
 
 static void reading_free(struct reading *reading)
@@ -23,7 +24,7 @@ static void reading_free(struct reading *reading)
 	free(reading->mappings);
 }
 
-static int reading_file(struct reading *reading, const struct fp_procfs_map *map,
+int fp_process_map_file(struct fp_process_table *table, int dirfd, const struct fp_procfs_map *map,
 			uint32_t *ret_slot)
 {
 	struct fp_file file = {
@@ -36,14 +37,14 @@ static int reading_file(struct reading *reading, const struct fp_procfs_map *map
 
 	memcpy(file.build_id, map->build_id, sizeof(file.build_id));
 	if (file.kind == FP_FILE_REGULAR && file.build_id_len == 0)
-		fp_process_probe(reading->table, reading->dirfd, map, &file);
+		fp_process_probe(table, dirfd, map, &file);
 	if (file.kind == FP_FILE_ANON)
 		file.name = "//anon"; // as the side-band spells it
 	if (file.build_id_len != 0)
 		file.device = file.inode = 0; // as the side-band leaves it
 	if (file.kind == FP_FILE_REGULAR && file.build_id_len == 0)
-		reading->table->stats.mappings_no_build_id++;
-	return fp_files_add(&reading->table->pool.files, &file, ret_slot);
+		table->stats.mappings_no_build_id++;
+	return fp_files_add(&table->pool.files, &file, ret_slot);
 }
 
 static int on_map(const struct fp_procfs_map *map, void *context)
@@ -56,8 +57,8 @@ static int on_map(const struct fp_procfs_map *map, void *context)
 	};
 	int r;
 
-	if (reading->count >= reading->table->set_limit) {
-		reading->table->stats.evicted++;
+	if (reading->count >= FP_PROCESS_MAPPINGS_MAX) {
+		reading->too_many = true;
 		return 1;
 	}
 	if (reading->count && map->start < reading->mappings[reading->count - 1].end)
@@ -71,7 +72,7 @@ static int on_map(const struct fp_procfs_map *map, void *context)
 		reading->mappings = grown;
 		reading->capacity = capacity;
 	}
-	r = reading_file(reading, map, &mapping.file);
+	r = fp_process_map_file(reading->table, reading->dirfd, map, &mapping.file);
 	if (r < 0)
 		return r;
 	reading->mappings[reading->count++] = mapping;
@@ -90,21 +91,35 @@ static bool is_same(const struct fp_process *process, const struct fp_procfs_sta
 	return stat->start_ticks <= fp_procfs_start_ticks(now_ns - since_seen_ns) + 1;
 }
 
+int fp_process_check(const struct fp_process *process, int dirfd, uint32_t tid,
+		     struct fp_procfs_stat *ret_stat, char ret_name[FP_PROCESS_MAPS_NAME])
+{
+	struct fp_procfs_stat stat;
+	int r = fp_procfs_stat(dirfd, &stat);
+
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	if (!is_same(process, &stat))
+		return -ESRCH;
+	// A leader that has exited has no memory to show, but the other threads do.
+	if (stat.zombie && tid != 0)
+		snprintf(ret_name, FP_PROCESS_MAPS_NAME, "task/%" PRIu32 "/maps", tid);
+	else
+		snprintf(ret_name, FP_PROCESS_MAPS_NAME, "maps");
+	*ret_stat = stat;
+	return 0;
+}
+
 // The descriptor pins the process, so that start time and mappings are of one instance; the
 // second look at the start time is against a directory that outlives its process.
 static int read_maps(struct fp_process *process, int dirfd, uint32_t tid, struct reading *reading)
 {
 	struct fp_procfs_stat before, after;
-	char name[32] = "maps";
-	int r = fp_procfs_stat(dirfd, &before);
+	char name[FP_PROCESS_MAPS_NAME];
+	int r = fp_process_check(process, dirfd, tid, &before, name);
 
 	if (r < 0)
 		return r;
-	if (!is_same(process, &before))
-		return -ESRCH;
-	// A leader that has exited has no memory to show, but the other threads do.
-	if (before.zombie && tid != 0)
-		snprintf(name, sizeof(name), "task/%" PRIu32 "/maps", tid);
 	r = fp_procfs_maps(dirfd, name, on_map, reading);
 	if (r < 0)
 		return r;
@@ -138,22 +153,32 @@ static int read_executable(struct fp_process_table *table, int dirfd, struct fp_
 	return fp_files_add(&table->pool.files, &file, &set->executable);
 }
 
+static int take_reading(struct fp_process_table *table, struct reading *reading,
+			struct fp_mapset *set, uint64_t since_ns)
+{
+	uint64_t read_ns = fp_procfs_monotonic_ns();
+	uint32_t count = reading->count;
+
+	if (reading->too_many) {
+		fp_process_make_sparse(table, set, since_ns);
+		set->read_ns = read_ns;
+		return 0;
+	}
+	reading->count = 0; // handed over
+	return fp_mapset_reconcile(&table->pool, set, reading->mappings, count, since_ns, read_ns);
+}
+
 static int read_into(struct fp_process_table *table, struct fp_process *process, uint32_t tid,
 		     struct fp_mapset *set, uint64_t since_ns)
 {
 	FP_AUTOCLOSE int dirfd = fp_procfs_open(process->tgid);
 	FP_CLEANUP(reading_free) struct reading reading = { .table = table, .dirfd = dirfd };
-	uint64_t read_ns;
 	int r = dirfd < 0 ? dirfd : read_maps(process, dirfd, tid, &reading);
 
+	if (r == 0)
+		r = take_reading(table, &reading, set, since_ns);
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
-	read_ns = fp_procfs_monotonic_ns();
-	r = fp_mapset_reconcile(&table->pool, set, reading.mappings, reading.count, since_ns,
-				read_ns);
-	reading.count = 0; // handed over
-	if (r < 0)
-		return r;
 	table->stats.lazy_reads++;
 	return read_executable(table, dirfd, set);
 }
@@ -213,6 +238,10 @@ int fp_process_reread(struct fp_process_table *table, struct fp_process *process
 {
 	int r = fp_process_unshare(table, process);
 
+	if (r == 0 && fp_process_newest(process)->set->sparse) {
+		fp_process_make_sparse(table, fp_process_newest(process)->set, since_ns);
+		return 0;
+	}
 	if (r == 0)
 		r = read_into(table, process, tid, fp_process_newest(process)->set, since_ns);
 	if (r < 0 && r != -ENOMEM)

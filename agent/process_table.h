@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// process_table: the inside of the process table, shared by its files: process.c (instances,
-// limits, lookup), process_event.c (what events do) and process_read.c (reading /proc).
+// process_table: the inside of the process table, shared by its files: process.c (instances and
+// lookup), process_limit.c (what goes when), process_event.c (what events do), process_read.c
+// (reading /proc), process_sparse.c (address spaces too large to be held) and process_view.c
+// (the instance of a stack record).
 // Ownership: the table owns instances, an instance its generations, a generation one
 // reference to its mapping set. Threads: one owner.
 #pragma once
@@ -20,7 +22,7 @@ struct fp_process_list;
 struct fp_process {
 	struct fp_process *older;	    // the same tgid before, or found out about later
 	struct fp_process *previous, *next; // in list
-	struct fp_process_list *list;	    // table's running or ended
+	struct fp_process_list *list;	    // table's running, ended or waiting
 	uint32_t tgid, parent_tgid;
 	uint32_t threads;	 // running, when counted
 	uint64_t counted_losses; // table's losses when threads was right; UINT64_MAX: never
@@ -30,6 +32,8 @@ struct fp_process {
 	uint64_t fork_ns;	 // of the FORK event; 0: not seen
 	uint64_t seen_ns;	 // it was running then
 	uint64_t exit_ns;	 // 0: runs
+	uint32_t turn;		 // table's turn when it was last touched
+	bool wanted;		 // a stack was asked about in this turn or the one before
 	struct fp_generation *generations; // oldest first, at least one
 	uint32_t count, capacity;
 };
@@ -40,11 +44,14 @@ struct fp_process_list {
 
 struct fp_process_table {
 	struct fp_process_limits limits;
-	uint32_t set_limit;	 // mappings in one set
+	uint32_t file_limit;
 	struct fp_hashmap index; // tgid → struct fp_process *, the one that runs or ran last
 	struct fp_process_list running; // least recently used first
-	struct fp_process_list ended;	// in order of exit_ns
+	struct fp_process_list ended;	// nobody asked about; in order of exit_ns
+	struct fp_process_list waiting; // ended, with stacks to be resolved; likewise
 	struct fp_process *in_use;	// not to be evicted
+	uint32_t turn;			// retires so far
+	uint64_t forgotten_ns; // evicted running instances changed until then, as far as known
 	struct fp_mapset_pool pool;
 	struct fp_mapset_scratch scratch;
 	struct fp_process_stats stats;
@@ -75,11 +82,18 @@ struct fp_process *fp_process_current(const struct fp_process_table *table, uint
 void fp_process_put_behind(struct fp_process_table *table, struct fp_process *process,
 			   struct fp_process *newer);
 void fp_process_end(struct fp_process_table *table, struct fp_process *process, uint64_t time_ns);
+// It is used: by an event that changes it or a stack that is asked about.
 void fp_process_touch(struct fp_process_table *table, struct fp_process *process);
+void fp_process_want(struct fp_process_table *table, struct fp_process *process);
+void fp_process_list_append(struct fp_process_list *list, struct fp_process *process);
+void fp_process_list_remove(struct fp_process *process);
+// Forgets the oldest generations.
+void fp_process_forget(struct fp_process_table *table, struct fp_process *process, uint32_t count);
 void fp_process_revive(struct fp_process_table *table, struct fp_process *process);
 // Opens a generation; takes over the reference to set, also on failure.
 int fp_process_exec(struct fp_process_table *table, struct fp_process *process, uint64_t from_ns,
 		    struct fp_mapset *set);
+void fp_process_limits_init(struct fp_process_table *table);
 void fp_process_enforce_limits(struct fp_process_table *table);
 
 // Makes the newest generation's set its own, to be changed.
@@ -88,6 +102,23 @@ int fp_process_unshare(struct fp_process_table *table, struct fp_process *proces
 // thread that may outlive its leader, or 0. -ESRCH: no longer possible.
 int fp_process_fill(struct fp_process_table *table, struct fp_process *process, uint32_t tid,
 		    struct fp_mapset *set);
+// Is what runs under the PID of the directory, or thread, the instance that we mean? 0 and the
+// name of its maps file, or -ESRCH.
+struct fp_procfs_stat;
+#define FP_PROCESS_MAPS_NAME 32
+int fp_process_check(const struct fp_process *process, int dirfd, uint32_t tid,
+		     struct fp_procfs_stat *ret_stat, char ret_name[FP_PROCESS_MAPS_NAME]);
+// The file of a mapping read from /proc, with one more reference.
+struct fp_procfs_map;
+int fp_process_map_file(struct fp_process_table *table, int dirfd, const struct fp_procfs_map *map,
+			uint32_t *ret_slot);
+// From here on the set is not held: mappings are looked up as stacks ask for them. What it held
+// is forgotten; records older than its last change, or than time_ns, can no longer be answered.
+void fp_process_make_sparse(struct fp_process_table *table, struct fp_mapset *set,
+			    uint64_t time_ns);
+// Looks up what covers the record's addresses in a sparse set of the process, as far as not held.
+int fp_process_look_up(struct fp_process_table *table, struct fp_process *process,
+		       struct fp_mapset *set, const struct fp_stack_record *record);
 // Reads a process whose mappings are known, but not for sure, again.
 int fp_process_reread(struct fp_process_table *table, struct fp_process *process, uint32_t tid,
 		      uint64_t since_ns);

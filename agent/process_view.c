@@ -60,8 +60,10 @@ static struct fp_process *add_unseen(struct fp_process_table *table,
 
 	if (!set)
 		return NULL;
-	set->failed = newest && began_after(newest, record); // its PID belongs to another now
-	if (set->failed) {
+	// Its PID belongs to another now, or it may be another program than it was then.
+	set->failed =
+	    (newest && began_after(newest, record)) || record->time_ns < table->forgotten_ns;
+	if (set->failed && newest) {
 		process = fp_process_add(table, record->tgid, set);
 		if (process)
 			fp_process_put_behind(table, process, newest);
@@ -119,7 +121,7 @@ static int prepare(struct fp_process_table *table, struct fp_process *process,
 		   const struct fp_stack_record *record)
 {
 	struct fp_generation *generation;
-	uint64_t reads = table->stats.lazy_reads;
+	uint64_t reads = table->stats.lazy_reads + table->stats.lookups;
 	int r = 0;
 
 	if (process->known_losses != table->losses)
@@ -129,9 +131,11 @@ static int prepare(struct fp_process_table *table, struct fp_process *process,
 	generation = generation_at(process, record->time_ns);
 	if (generation && !generation->set->complete && !generation->set->failed)
 		r = fp_process_fill(table, process, record->tid, generation->set);
+	if (r == 0 && generation && generation->set->sparse)
+		r = fp_process_look_up(table, process, generation->set, record);
 	if (r < 0 && r != -ESRCH)
 		return r;
-	if (table->stats.lazy_reads != reads && table->catch_up)
+	if (table->stats.lazy_reads + table->stats.lookups != reads && table->catch_up)
 		return table->catch_up(table->catch_up_context);
 	return 0;
 }
@@ -185,6 +189,11 @@ static int view(struct fp_process_table *table, struct fp_process *process,
 	result.files = table->pool.files.files;
 	result.executable = table->executable;
 	result.executable_file = generation->set->executable;
+	result.parent_tgid = process->parent_tgid;
+	result.exec_ns = generation->from_ns;
+	result.has_anon = generation->set->has_anon;
+	result.has_unidentified = generation->set->has_unidentified;
+	result.partial = generation->set->sparse;
 	*ret = result;
 	return 0;
 }
@@ -201,7 +210,7 @@ int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_
 		return -ENOMEM;
 	process->start_ns = record->start_ns;
 	process->start_ticks = fp_procfs_start_ticks(record->start_boottime_ns);
-	fp_process_touch(table, process);
+	fp_process_want(table, process);
 	table->in_use = process;
 	r = prepare(table, process, record);
 	if (r == 0)

@@ -46,5 +46,9 @@ typedef int (*fp_procfs_map_fn)(const struct fp_procfs_map *map, void *context);
 // ends the walk early and is passed on. name: "maps" or "task/TID/maps".
 // Errors: -errno; -ENOENT or -ESRCH when the process has gone.
 int fp_procfs_maps(int dirfd, const char *name, fp_procfs_map_fn fn, void *context);
+// Hands out the executable mappings that cover one of the addresses (ascending), each at least
+// once: a question each where the kernel takes questions, else one reading of the text.
+int fp_procfs_maps_at(int dirfd, const char *name, const uint64_t *addresses, uint32_t count,
+		      fp_procfs_map_fn fn, void *context);
 // The text form alone, as fp_procfs_maps uses it where PROCMAP_QUERY is missing.
 int fp_procfs_maps_text(int dirfd, const char *name, fp_procfs_map_fn fn, void *context);

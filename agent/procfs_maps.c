@@ -33,13 +33,15 @@ _Static_assert(sizeof(struct map_query) == 104, "struct procmap_query");
 #define MAP_QUERY_EXECUTABLE	   0x04
 #define MAP_QUERY_COVERING_OR_NEXT 0x10
 
-// The next executable mapping at or after address. -ENOENT: there is none.
-static int query_next(int fd, uint64_t address, char name[PATH_MAX], struct fp_procfs_map *ret)
+// The executable mapping at the address or, with MAP_QUERY_COVERING_OR_NEXT, else the next.
+// -ENOENT: there is none.
+static int query(int fd, uint64_t flags, uint64_t address, char name[PATH_MAX],
+		 struct fp_procfs_map *ret)
 {
 	struct fp_procfs_map map = { 0 };
-	struct map_query query = {
-		.size = sizeof(query),
-		.query_flags = MAP_QUERY_EXECUTABLE | MAP_QUERY_COVERING_OR_NEXT,
+	struct map_query asked = {
+		.size = sizeof(asked),
+		.query_flags = MAP_QUERY_EXECUTABLE | flags,
 		.query_addr = address,
 		.vma_name_size = PATH_MAX,
 		.vma_name_addr = (uint64_t)(uintptr_t)name,
@@ -47,23 +49,23 @@ static int query_next(int fd, uint64_t address, char name[PATH_MAX], struct fp_p
 		.build_id_addr = (uint64_t)(uintptr_t)map.build_id,
 	};
 
-	if (ioctl(fd, MAP_QUERY, &query) < 0) {
+	if (ioctl(fd, MAP_QUERY, &asked) < 0) {
 		if (errno != ENAMETOOLONG)
 			return -errno;
 		// A longer name or build-ID than we take: the place alone still tells apart.
-		query.vma_name_size = query.build_id_size = 0;
-		query.vma_name_addr = query.build_id_addr = 0;
-		if (ioctl(fd, MAP_QUERY, &query) < 0)
+		asked.vma_name_size = asked.build_id_size = 0;
+		asked.vma_name_addr = asked.build_id_addr = 0;
+		if (ioctl(fd, MAP_QUERY, &asked) < 0)
 			return -errno;
 	}
-	map.start = query.vma_start;
-	map.end = query.vma_end;
-	map.page_offset = query.vma_offset;
-	map.major = query.dev_major;
-	map.minor = query.dev_minor;
-	map.inode = query.inode;
-	map.build_id_len = (uint8_t)query.build_id_size;
-	map.name = query.vma_name_size ? name : "";
+	map.start = asked.vma_start;
+	map.end = asked.vma_end;
+	map.page_offset = asked.vma_offset;
+	map.major = asked.dev_major;
+	map.minor = asked.dev_minor;
+	map.inode = asked.inode;
+	map.build_id_len = (uint8_t)asked.build_id_size;
+	map.name = asked.vma_name_size ? name : "";
 	*ret = map;
 	return 0;
 }
@@ -77,7 +79,7 @@ static int maps_query(int fd, fp_procfs_map_fn fn, void *context)
 		return -ENOMEM;
 	for (;;) {
 		struct fp_procfs_map map;
-		int r = query_next(fd, address, name, &map);
+		int r = query(fd, MAP_QUERY_COVERING_OR_NEXT, address, name, &map);
 
 		if (r == -ENOENT)
 			return 0;
@@ -147,4 +149,60 @@ int fp_procfs_maps(int dirfd, const char *name, fp_procfs_map_fn fn, void *conte
 	if (r == -ENOTTY)
 		return fp_procfs_maps_text(dirfd, name, fn, context);
 	return r;
+}
+
+static int maps_query_at(int fd, const uint64_t *addresses, uint32_t count, fp_procfs_map_fn fn,
+			 void *context)
+{
+	FP_AUTOFREE char *name = malloc(PATH_MAX);
+	uint64_t known_end = 0;
+
+	if (!name)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fp_procfs_map map;
+		int r = addresses[i] < known_end ? -ENOENT : query(fd, 0, addresses[i], name, &map);
+
+		if (r == -ENOENT)
+			continue;
+		if (r == 0)
+			r = fn(&map, context);
+		if (r != 0)
+			return r;
+		known_end = map.end;
+	}
+	return 0;
+}
+
+struct filter {
+	const uint64_t *addresses;
+	uint32_t count, at;
+	fp_procfs_map_fn fn;
+	void *context;
+};
+
+static int filter_map(const struct fp_procfs_map *map, void *context)
+{
+	struct filter *filter = context;
+
+	while (filter->at < filter->count && filter->addresses[filter->at] < map->start)
+		filter->at++;
+	if (filter->at == filter->count)
+		return 1; // all have been looked for
+	return filter->addresses[filter->at] < map->end ? filter->fn(map, filter->context) : 0;
+}
+
+int fp_procfs_maps_at(int dirfd, const char *name, const uint64_t *addresses, uint32_t count,
+		      fp_procfs_map_fn fn, void *context)
+{
+	FP_AUTOCLOSE int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+	struct filter filter = { addresses, count, 0, fn, context };
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = maps_query_at(fd, addresses, count, fn, context);
+	if (r == -ENOTTY)
+		r = fp_procfs_maps_text(dirfd, name, filter_map, &filter);
+	return r > 0 ? 0 : r;
 }

@@ -99,7 +99,7 @@ static void test_many_execs(void **state)
 	expect_at(1005 + 10 * 199, SHELL, 99, PROGRAM, "/bin/step-199");
 	expect_at(1005 + 10 * 150, SHELL, 99, PROGRAM, "/bin/step-150");
 	expect_gone(1005, SHELL, 99); // beyond the bound: unknown, not mistaken for another
-	assert_int_equal(stats_now().evicted, 202 - 64);
+	assert_int_equal(stats_now().evicted[FP_EVICTED_PROGRAM], 202 - 64);
 }
 
 static void test_pid_reuse(void **state)
@@ -292,7 +292,8 @@ static void test_process_limit(void **state)
 		expect_at(5000, CHILD, 999, PROGRAM, "/bin/x");
 		assert_true(stats_now().processes <= 10);
 	}
-	assert_true(stats_now().evicted >= 10);
+	assert_true(
+	    stats_now().evicted[FP_EVICTED_ENDED] + stats_now().evicted[FP_EVICTED_RUNNING] >= 10);
 	expect_at(5000, CHILD, 999, PROGRAM, "/bin/x");
 	expect_at(5000, CHILD + 18, 2799, PROGRAM, "/bin/x");
 	// Ended instances left first, so more of the running ones are still there.
@@ -312,7 +313,7 @@ static void test_mapping_limit(void **state)
 			       "/bin/x", 1);
 		assert_true(stats_now().mappings <= 1000);
 	}
-	assert_true(stats_now().evicted > 0);
+	assert_true(stats_now().evicted[FP_EVICTED_RUNNING] > 0);
 	expect_at(50000, CHILD + 19, 19999, PROGRAM, "/bin/x");
 }
 
