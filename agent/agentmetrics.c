@@ -63,6 +63,14 @@
 		.help = "Samples and intervals in dropped batches.",                               \
 	},
 
+#define WANTED_HELP                                                                                \
+	"Builds that the collector asked the symbol tables of, by what came of it: noted, or "     \
+	"known before; full: too many wait; malformed: an answer's whole list, ignored."
+#define ANSWER_HELP                                                                                \
+	"Symbol tables that were asked for, by what the sampler did: spooled them; stripped: "     \
+	"spooled an empty one; gone: nothing that runs has the build mapped; failed: the file "    \
+	"could not be read; refused: symbols.upload is off."
+
 const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 	[FP_M_BUILD_INFO] = { .name = "fleetprof_agent_build_info",
 			      .type = FP_METRIC_GAUGE,
@@ -137,6 +145,16 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 	COUNTER(SHIP_BYTES, "ship_bytes_total", "Bytes of acknowledged batches and symbol tables."),
 	COUNTER(SHIP_SYMBOL_TABLES, "ship_symbol_tables_total",
 		"Symbol tables that the collector took."),
+	LABELLED(SHIP_WANTED_NOTED, "ship_wanted_symbols_total", "result=\"noted\"", WANTED_HELP),
+	LABELLED(SHIP_WANTED_KNOWN, "ship_wanted_symbols_total", "result=\"known\"", WANTED_HELP),
+	LABELLED(SHIP_WANTED_FULL, "ship_wanted_symbols_total", "result=\"full\"", WANTED_HELP),
+	LABELLED(SHIP_WANTED_MALFORMED, "ship_wanted_symbols_total", "result=\"malformed\"",
+		 WANTED_HELP),
+	LABELLED(WANTED_SPOOLED, "wanted_symbols_total", "result=\"spooled\"", ANSWER_HELP),
+	LABELLED(WANTED_STRIPPED, "wanted_symbols_total", "result=\"stripped\"", ANSWER_HELP),
+	LABELLED(WANTED_GONE, "wanted_symbols_total", "result=\"gone\"", ANSWER_HELP),
+	LABELLED(WANTED_FAILED, "wanted_symbols_total", "result=\"failed\"", ANSWER_HELP),
+	LABELLED(WANTED_REFUSED, "wanted_symbols_total", "result=\"refused\"", ANSWER_HELP),
 	SECONDS(SHIP_LAST_SUCCESS, GAUGE, "ship_last_success_timestamp_seconds", NULL,
 		"Time of the last acknowledged batch; 0 before the first."),
 	SECONDS(SHIP_BACKOFF, GAUGE, "ship_backoff_seconds", NULL,

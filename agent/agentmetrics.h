@@ -61,6 +61,15 @@ enum fp_agent_metric {
 	FP_M_SHIP_NETWORK_ERRORS,
 	FP_M_SHIP_BYTES,
 	FP_M_SHIP_SYMBOL_TABLES,
+	FP_M_SHIP_WANTED_NOTED, // symbol tables that the collector asked for
+	FP_M_SHIP_WANTED_KNOWN,
+	FP_M_SHIP_WANTED_FULL,
+	FP_M_SHIP_WANTED_MALFORMED,
+	FP_M_WANTED_SPOOLED, // by the sampler
+	FP_M_WANTED_STRIPPED,
+	FP_M_WANTED_GONE,
+	FP_M_WANTED_FAILED,
+	FP_M_WANTED_REFUSED,
 	FP_M_SHIP_LAST_SUCCESS, // realtime ns
 	FP_M_SHIP_BACKOFF,	// ns until the next attempt
 	FP_M_COUNT

@@ -95,7 +95,7 @@ static void close_dir(DIR **dir)
 	*dir = NULL;
 }
 
-// Takes ownership of fd. Two levels deep: spool/, quarantine/ and symbols/ are all there is.
+// Takes ownership of fd. Three levels deep: spool/, symbols/ and symbols/wanted/.
 static int give_directory(const struct fp_daemon *daemon, int fd, int levels)
 {
 	DIR *dir FP_CLEANUP(close_dir) = NULL;
@@ -135,5 +135,5 @@ int fp_daemon_give_spool(const struct fp_daemon *daemon)
 	if (!daemon->changes_user)
 		return 0;
 	fd = open(daemon->config.spool_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : give_directory(daemon, fd, 2);
+	return fd < 0 ? -errno : give_directory(daemon, fd, 3);
 }

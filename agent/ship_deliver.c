@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ship_deliver.h"
+#include "ship_wanted.h"
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -107,6 +108,34 @@ static void end_outage(struct fp_ship *ship)
 	fp_metric_set(ship->metrics, FP_M_SHIP_BACKOFF, 0);
 }
 
+static enum fp_agent_metric note_wish(struct fp_ship *ship, const char *id)
+{
+	switch (fp_spool_want_symbols(ship->spool, id)) {
+	case 0:
+		return FP_M_SHIP_WANTED_NOTED;
+	case -EEXIST:
+		return FP_M_SHIP_WANTED_KNOWN;
+	default: // too many, or the disk is full: the collector asks again
+		return FP_M_SHIP_WANTED_FULL;
+	}
+}
+
+// What the collector would like to have symbol tables of. Only from one that has just shown that
+// it is a collector.
+static void note_wishes(struct fp_ship *ship, const struct fp_buf *value)
+{
+	struct fp_ship_wanted wanted;
+
+	if (!value->len)
+		return;
+	if (fp_ship_wanted_parse((const char *)value->data, value->len, &wanted) < 0) {
+		fp_metric_add(ship->metrics, FP_M_SHIP_WANTED_MALFORMED, 1);
+		return;
+	}
+	for (size_t i = 0; i < wanted.count; i++)
+		fp_metric_add(ship->metrics, note_wish(ship, wanted.ids[i]), 1);
+}
+
 static void finish(struct fp_ship *ship, const struct fp_spool_item *item, enum verdict verdict)
 {
 	end_outage(ship);
@@ -144,6 +173,7 @@ static bool act(struct fp_ship *ship, const struct fp_spool_item *item,
 		verdict = read_verdict(&answer->body);
 	if (verdict != VERDICT_NONE) {
 		finish(ship, item, verdict);
+		note_wishes(ship, &answer->wanted);
 		return true;
 	}
 	count_failure(ship, answer->status);

@@ -30,6 +30,7 @@ struct fp_ship_client {
 void fp_ship_answer_clear(struct fp_ship_answer *answer)
 {
 	fp_buf_free(&answer->body);
+	fp_buf_free(&answer->wanted);
 	*answer = (struct fp_ship_answer){ 0 };
 }
 
@@ -43,30 +44,54 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *context)
 	return size * count;
 }
 
+static void take_retry_after(struct fp_ship_answer *answer, const char *value, size_t size)
+{
+	char text[64];
+
+	if (size >= sizeof(text))
+		return;
+	memcpy(text, value, size);
+	text[size] = '\0';
+	answer->retry_after_ns = fp_ship_retry_after_ns(text, fp_realtime_ns());
+}
+
+static void take_wanted(struct fp_ship_answer *answer, const char *value, size_t size)
+{
+	fp_buf_clear(&answer->wanted);
+	fp_buf_append(&answer->wanted, value, size); // without memory it asks for nothing
+}
+
+static const struct header {
+	const char *name;
+	void (*take)(struct fp_ship_answer *answer, const char *value, size_t size);
+} headers[] = {
+	{ "retry-after:", take_retry_after },
+	{ "x-fleetprof-wanted:", take_wanted },
+};
+
 static size_t take_header(char *line, size_t size, size_t count, void *context)
 {
-	static const char name[] = "retry-after:";
 	struct fp_ship_client *client = context;
 	size_t length = size * count;
-	char value[64];
+	const char *end = line + length, *value;
 
 	client->header_bytes += length;
 	if (client->header_bytes > HEADERS_MAX)
 		return 0;
-	if (length < sizeof(name) || strncasecmp(line, name, sizeof(name) - 1) != 0)
-		return length;
-	line += sizeof(name) - 1;
-	length -= sizeof(name) - 1;
-	for (; length && (*line == ' ' || *line == '\t'); length--)
-		line++;
-	while (length && strchr(" \t\r\n", line[length - 1]))
-		length--;
-	if (length < sizeof(value)) {
-		memcpy(value, line, length);
-		value[length] = '\0';
-		client->answer->retry_after_ns = fp_ship_retry_after_ns(value, fp_realtime_ns());
+	for (size_t i = 0; i < FP_ARRAY_SIZE(headers); i++) {
+		size_t name_size = strlen(headers[i].name);
+
+		if (length < name_size || strncasecmp(line, headers[i].name, name_size) != 0)
+			continue;
+		value = line + name_size;
+		while (value < end && (*value == ' ' || *value == '\t'))
+			value++;
+		while (end > value && strchr(" \t\r\n", end[-1]))
+			end--;
+		headers[i].take(client->answer, value, (size_t)(end - value));
+		break;
 	}
-	return size * count;
+	return length;
 }
 
 static int check_progress(void *context, curl_off_t download_total, curl_off_t downloaded,

@@ -30,6 +30,7 @@ struct fp_ship_request {
 struct fp_ship_answer {
 	long status; // 0: no answer, `error` says why
 	uint64_t retry_after_ns;
+	struct fp_buf wanted; // value of X-Fleetprof-Wanted, foreign; of several the last
 	struct fp_buf body;
 	char error[256];
 };

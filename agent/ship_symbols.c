@@ -129,8 +129,11 @@ int fp_ship_symbols_pass(struct fp_ship_symbols *symbols, struct fp_spool *spool
 			continue;
 		fp_ship_answer_clear(&result->answer);
 		error = ask_and_put(spool, client, ids[i], result);
+		// A table that was asked for has done its service. Should the collector lose it, it
+		// asks again.
 		if (!error || passes_over(error, result))
-			error = mark_checked(symbols, &key);
+			error =
+			    fp_spool_sent_symbols(spool, ids[i]) ? 0 : mark_checked(symbols, &key);
 	}
 	for (size_t i = 0; ids && ids[i]; i++)
 		free(ids[i]);

@@ -2,7 +2,8 @@
 //
 // ship_symbols: makes sure that the collector has the symbol tables of the spool's symbols/
 // directory: HEAD, and PUT when it says 404. What it has is asked again after an hour and
-// after an outage, because a collector may lose or forget its files.
+// after an outage, because a collector may lose or forget its files; a table that it asked for
+// is removed instead.
 // Threads: one owner.
 #pragma once
 
@@ -11,7 +12,7 @@
 #include "spool.h"
 
 struct fp_ship_symbols {
-	struct fp_hashmap checked; // hex id → boottime of the last yes
+	struct fp_hashmap checked; // hex id of a table that is kept → boottime of the last yes
 };
 
 void fp_ship_symbols_init(struct fp_ship_symbols *symbols);

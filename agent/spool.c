@@ -95,7 +95,9 @@ static int open_directories(struct fp_spool *spool)
 {
 	int error = open_below(spool->fd, FP_SPOOL_QUARANTINE, &spool->quarantine_fd);
 
-	return error ? error : open_below(spool->fd, FP_SPOOL_SYMBOLS, &spool->symbols_fd);
+	if (!error)
+		error = open_below(spool->fd, FP_SPOOL_SYMBOLS, &spool->symbols_fd);
+	return error ? error : open_below(spool->symbols_fd, FP_SPOOL_WANTED, &spool->wanted_fd);
 }
 
 static int spool_new(int fd, const struct fp_spool_limits *limits, struct fp_spool **ret)
@@ -109,7 +111,7 @@ static int spool_new(int fd, const struct fp_spool_limits *limits, struct fp_spo
 	spool = calloc(1, sizeof(*spool));
 	if (!spool)
 		return -ENOMEM;
-	spool->quarantine_fd = spool->symbols_fd = -1;
+	spool->quarantine_fd = spool->symbols_fd = spool->wanted_fd = -1;
 	spool->limits = *limits;
 	spool->fd = fp_take_fd(&owned);
 	error = open_directories(spool);
@@ -171,6 +173,7 @@ void fp_spool_free(struct fp_spool *spool)
 	fp_close_fd(&spool->fd);
 	fp_close_fd(&spool->quarantine_fd);
 	fp_close_fd(&spool->symbols_fd);
+	fp_close_fd(&spool->wanted_fd);
 	fp_spool_index_free(&spool->index);
 	free(spool);
 }

@@ -80,16 +80,36 @@ void fp_spool_stats(struct fp_spool *spool, struct fp_spool_stats *ret);
 // fp_spool_open, batches are written at no more than half of that (64 KiB at least).
 int fp_spool_learn_limit(struct fp_spool *spool, uint64_t size);
 
-// Kernel and module symbol tables wait in the spool beside the batches:
-// symbols/<build-id hex>.sym.zst, written once per build.
+// Symbol tables wait in the spool beside the batches. Those of the kernel and its modules:
+// symbols/<build-id hex>.sym.zst, written once per build and kept, since a collector may lose its
+// copy.
 int fp_spool_put_symbols(struct fp_spool *spool, const uint8_t *id, size_t id_len, const char *path,
 			 const char *text, size_t size);
+#define FP_SPOOL_ID_MAX (2 * FP_BUILD_ID_MAX + 1) // hex and NUL
 struct fp_spool_symbols {
-	char id[2 * FP_BUILD_ID_MAX + 1]; // hex
-	struct fp_buf path;		  // display name, NUL-terminated
-	struct fp_buf bytes;		  // zstd of the text
+	char id[FP_SPOOL_ID_MAX];
+	struct fp_buf path;  // display name, NUL-terminated
+	struct fp_buf bytes; // zstd of the text
 };
 void fp_spool_symbols_clear(struct fp_spool_symbols *symbols);
 // Hex ids of all tables, as a NULL-terminated array of strings to be freed one by one.
 int fp_spool_list_symbols(struct fp_spool *spool, char ***ret_ids);
 int fp_spool_read_symbols(struct fp_spool *spool, const char *id, struct fp_spool_symbols *ret);
+bool fp_spool_has_symbols(const struct fp_spool *spool, const char *id); // a table waits
+
+// Tables that the collector asks for. The ship role notes the wish, the sampler takes one at a
+// time, puts the table and drops the wish, the ship role sends the table once.
+// Sampler and ship role both may call each; ids are hex.
+#define FP_SPOOL_WANTED_MAX 256
+// -EINVAL: no id; -EEXIST: noted already, or a table waits; -ENOSPC: too many wishes; -errno.
+int fp_spool_want_symbols(struct fp_spool *spool, const char *id);
+bool fp_spool_wanted_changed(struct fp_spool *spool); // since the last call of this handle
+int fp_spool_next_wanted(struct fp_spool *spool, char ret_id[FP_SPOOL_ID_MAX]); // -ENOENT: none
+int fp_spool_drop_wanted(struct fp_spool *spool, const char *id);
+// Whether another table may be put: those that wait are bounded in number and bytes.
+bool fp_spool_wanted_room(const struct fp_spool *spool);
+// text: of fp_names_table; empty for a build whose file names no function.
+int fp_spool_put_wanted(struct fp_spool *spool, const struct fp_build *build, const char *path,
+			const struct fp_buf *text);
+// The collector has it, or will never take it: removed if it was asked for. Says whether it was.
+bool fp_spool_sent_symbols(struct fp_spool *spool, const char *id);

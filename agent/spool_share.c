@@ -33,14 +33,17 @@ static int share_name(const char *name, void *context)
 	return 0;
 }
 
-static int share_directory(int parent_fd, const char *name, gid_t gid)
+static int open_below(int parent_fd, const char *name)
 {
-	FP_AUTOCLOSE int fd =
-	    openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static int share_directory(int fd, gid_t gid)
+{
 	struct share share = { fd, gid, 0 };
 	struct stat info;
 
-	if (fd < 0 || fstat(fd, &info) < 0)
+	if (fstat(fd, &info) < 0)
 		return -errno;
 	if (info.st_gid != gid && fchown(fd, (uid_t)-1, gid) < 0)
 		return -errno;
@@ -51,17 +54,28 @@ static int share_directory(int parent_fd, const char *name, gid_t gid)
 
 int fp_spool_share(const char *directory, gid_t gid)
 {
-	static const char *const names[] = { ".", FP_SPOOL_QUARANTINE, FP_SPOOL_SYMBOLS };
 	gid_t own = getegid();
 	FP_AUTOCLOSE int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	FP_AUTOCLOSE int quarantine = -1, symbols = -1, wanted = -1;
 	bool switched;
-	int error = 0;
+	int error;
 
 	if (fd < 0)
 		return -errno;
+	// Name by name, since none of them may be a link that a member of the group has put there.
+	quarantine = open_below(fd, FP_SPOOL_QUARANTINE);
+	symbols = open_below(fd, FP_SPOOL_SYMBOLS);
+	wanted = open_below(symbols, FP_SPOOL_WANTED);
+	if (quarantine < 0 || symbols < 0 || wanted < 0)
+		return -errno;
 	switched = own != gid && setegid(gid) == 0;
-	for (size_t i = 0; !error && i < FP_ARRAY_SIZE(names); i++)
-		error = share_directory(fd, names[i], gid);
+	error = share_directory(fd, gid);
+	if (!error)
+		error = share_directory(quarantine, gid);
+	if (!error)
+		error = share_directory(symbols, gid);
+	if (!error)
+		error = share_directory(wanted, gid);
 	if (switched && setegid(own) < 0 && !error)
 		error = -errno;
 	return error;

@@ -5,14 +5,18 @@
 
 #include "spool_index.h"
 
+#include <time.h>
+
 #define FP_SPOOL_FILE_MODE     0640 // the group decides who ships; others see nothing
 #define FP_SPOOL_SEQUENCE_FILE "sequence"
 #define FP_SPOOL_LIMIT_FILE    "batch-limit"
 #define FP_SPOOL_QUARANTINE    "quarantine"
 #define FP_SPOOL_SYMBOLS       "symbols"
+#define FP_SPOOL_WANTED	       "wanted" // below symbols
 
 struct fp_spool {
-	int fd, quarantine_fd, symbols_fd;
+	int fd, quarantine_fd, symbols_fd, wanted_fd;
+	struct timespec wanted_seen; // the directory's time of change at the last look
 	struct fp_spool_limits limits;
 	struct fp_spool_index index;
 	uint64_t next_sequence;
