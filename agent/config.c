@@ -305,6 +305,7 @@ static size_t row_size(const struct fp_setting *row)
 		return sizeof(uint64_t);
 	case FP_SETTING_STRING:
 	case FP_SETTING_PAIRS:
+	case FP_SETTING_LINES:
 		break;
 	}
 	return sizeof(char *);
@@ -315,7 +316,7 @@ bool fp_agent_config_differs(const struct fp_setting *row, const struct fp_agent
 {
 	const char *a = (const char *)one + row->offset, *b = (const char *)other + row->offset;
 
-	if (row->type == FP_SETTING_STRING || row->type == FP_SETTING_PAIRS)
+	if (fp_setting_is_text(row))
 		return strcmp(*(char *const *)a, *(char *const *)b) != 0;
 	return memcmp(a, b, row_size(row)) != 0;
 }

@@ -37,7 +37,7 @@ void fp_settings_free(const struct fp_settings_table *table, void *settings)
 	for (size_t i = 0; i < table->count; i++) {
 		const struct fp_setting *row = &table->rows[i];
 
-		if (row->type == FP_SETTING_STRING || row->type == FP_SETTING_PAIRS)
+		if (fp_setting_is_text(row))
 			fp_free_ptr((char *)settings + row->offset);
 	}
 }
@@ -61,16 +61,24 @@ static void append_flag(const struct fp_setting *row, struct fp_buf *text)
 			text->data[i] = '-';
 }
 
+typedef int (*parse_fn)(const struct fp_setting *row, void *settings, const char *text,
+			struct fp_buf *cause);
+
+struct given { // a value and where it is from
+	const struct fp_setting *row;
+	const char *value, *where;
+	parse_fn parse;
+};
+
 // Parses and, on failure, writes the line `where: section.key: cause`.
-static int apply(const struct fp_setting *row, void *settings, const char *value, const char *where,
-		 struct fp_buf *error)
+static int apply(const struct given *given, void *settings, struct fp_buf *error)
 {
 	FP_AUTOBUF struct fp_buf cause = { 0 };
-	int r = fp_setting_parse(row, settings, value, &cause);
+	int r = given->parse(given->row, settings, given->value, &cause);
 
 	if (r < 0)
-		fp_buf_printf(error, "%s: %s.%s: %s", where, row->section, row->key,
-			      cause.len ? (char *)cause.data : strerror(-r));
+		fp_buf_printf(error, "%s: %s.%s: %s", given->where, given->row->section,
+			      given->row->key, cause.len ? (char *)cause.data : strerror(-r));
 	return r;
 }
 
@@ -88,12 +96,23 @@ int fp_settings_read_environment(const struct fp_settings_table *table, void *se
 		value = getenv((char *)name.data);
 		if (!value)
 			continue;
-		r = apply(&table->rows[i], settings, value, (char *)name.data, error);
+		r = apply(
+		    &(struct given){ &table->rows[i], value, (char *)name.data, fp_setting_parse },
+		    settings, error);
 		if (r < 0)
 			return r;
 		set_origin(origins, i, "environment");
 	}
 	return 0;
+}
+
+static parse_fn flag_parser(const struct fp_settings_table *table,
+			    const struct fp_setting_origin *origins, size_t row)
+{
+	if (table->rows[row].type == FP_SETTING_LINES && origins &&
+	    strcmp(origins[row].text, "flag") == 0)
+		return fp_setting_add_line;
+	return fp_setting_parse;
 }
 
 int fp_settings_apply_flag(const struct fp_settings_table *table, void *settings,
@@ -116,8 +135,9 @@ int fp_settings_apply_flag(const struct fp_settings_table *table, void *settings
 				      (char *)flag.data, (char *)flag.data);
 			return -EINVAL;
 		}
-		r = apply(&table->rows[i], settings, argument + name_size + 1, (char *)flag.data,
-			  error);
+		r = apply(&(struct given){ &table->rows[i], argument + name_size + 1,
+					   (char *)flag.data, flag_parser(table, origins, i) },
+			  settings, error);
 		if (r == 0)
 			set_origin(origins, i, "flag");
 		return r;
@@ -130,23 +150,48 @@ static bool starts_section(const struct fp_settings_table *table, size_t row)
 	return row == 0 || strcmp(table->rows[row].section, table->rows[row - 1].section) != 0;
 }
 
+static void dump_row(const struct fp_setting *row, const char *value, size_t size,
+		     const struct fp_setting_origin *origin, struct fp_buf *text)
+{
+	fp_buf_printf(text, "%s = ", row->key);
+	fp_buf_append(text, value, size);
+	if (origin)
+		fp_buf_printf(text, " ; %s", origin->text);
+	fp_buf_byte(text, '\n');
+}
+
+// In file syntax: a line for each line of the value.
+static void dump_lines(const struct fp_setting *row, const char *value,
+		       const struct fp_setting_origin *origin, struct fp_buf *text)
+{
+	size_t size = strcspn(value, "\n");
+
+	dump_row(row, value, size, origin, text);
+	while (value[size]) {
+		value += size + 1;
+		size = strcspn(value, "\n");
+		dump_row(row, value, size, origin, text);
+	}
+}
+
 int fp_settings_dump(const struct fp_settings_table *table, const void *settings,
 		     const struct fp_setting_origin *origins, struct fp_buf *ret_text)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		const struct fp_setting *row = &table->rows[i];
+		const struct fp_setting_origin *origin = origins ? &origins[i] : NULL;
+		FP_AUTOBUF struct fp_buf value = { 0 };
 
 		if (starts_section(table, i))
 			fp_buf_printf(ret_text, "%s[%s]\n", i ? "\n" : "", row->section);
-		fp_buf_printf(ret_text, "%s = ", row->key);
 		// A default is spelled as the documentation spells it: 168h, not 7d.
-		if (origins && strcmp(origins[i].text, "default") == 0)
-			fp_buf_str(ret_text, row->default_text);
+		if (origin && strcmp(origin->text, "default") == 0)
+			fp_buf_str(&value, row->default_text);
 		else
-			fp_setting_format(row, settings, ret_text);
-		if (origins)
-			fp_buf_printf(ret_text, " ; %s", origins[i].text);
-		fp_buf_byte(ret_text, '\n');
+			fp_setting_format(row, settings, &value);
+		if (value.error)
+			return value.error;
+		dump_lines(row, value.len ? (char *)value.data : "", origin, ret_text);
 	}
 	return ret_text->error;
 }

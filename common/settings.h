@@ -20,6 +20,7 @@ enum fp_setting_type {
 	FP_SETTING_STRING,   // char *: never NULL after defaults
 	FP_SETTING_CHOICE,   // uint32_t index into choices
 	FP_SETTING_PAIRS,    // char *: `name=value, name=value`, validated; for static labels
+	FP_SETTING_LINES,    // char *: lines with '\n' between; a file gives one a key, repeated
 };
 
 struct fp_setting {
@@ -33,6 +34,13 @@ struct fp_setting {
 	bool reloadable;	    // SIGHUP applies it; otherwise "restart needed"
 	const char *help;	    // one sentence, ends with a period
 };
+
+// True when the field is a string, which the struct owns.
+static inline bool fp_setting_is_text(const struct fp_setting *row)
+{
+	return row->type == FP_SETTING_STRING || row->type == FP_SETTING_PAIRS ||
+	       row->type == FP_SETTING_LINES;
+}
 
 // Where the value in force came from, one per row (for --dump-config).
 struct fp_setting_origin {
@@ -51,13 +59,15 @@ int fp_settings_defaults(const struct fp_settings_table *table, void *settings,
 // Reads `path` and then `<path without .conf>.conf.d/*.conf` in byte order. On error returns
 // -errno (-EINVAL for content) and puts one line into error: `path:line: section.key: cause`;
 // *settings then holds part of the values and is only good for fp_settings_free. A line holds
-// at most 198 bytes (inih's limit); flags and the environment take longer values.
+// at most 8192 bytes. A key of FP_SETTING_LINES may stand repeatedly in a file, each adding a
+// line to what the file says; the whole replaces what files before it said.
 int fp_settings_read_file(const struct fp_settings_table *table, void *settings,
 			  struct fp_setting_origin *origins, const char *path,
 			  struct fp_buf *error);
 int fp_settings_read_environment(const struct fp_settings_table *table, void *settings,
 				 struct fp_setting_origin *origins, struct fp_buf *error);
-// Applies one `--section-key=value` argument. -ENOENT: not a setting's flag.
+// Applies one `--section-key=value` argument. -ENOENT: not a setting's flag. A flag of
+// FP_SETTING_LINES adds a line where its origin says that a flag came before it.
 int fp_settings_apply_flag(const struct fp_settings_table *table, void *settings,
 			   struct fp_setting_origin *origins, const char *argument,
 			   struct fp_buf *error);

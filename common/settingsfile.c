@@ -2,7 +2,8 @@
 //
 // settingsfile: the file form of the settings. inih splits lines into section, key and
 // value; what it would pass over silently (unknown empty sections, continuation lines,
-// lines cut at its limit, NUL bytes) is refused here, line by line, before it sees it.
+// NUL bytes) is refused here, line by line, before it sees it. Of a line longer than the 198
+// bytes it reads it gets the key alone, and the value is put in behind it.
 #include "settings.h"
 
 #include "file.h"
@@ -13,7 +14,7 @@
 #include <ini.h>
 #include <string.h>
 
-enum { FILE_MAX_BYTES = 1 << 20 };
+enum { FILE_MAX_BYTES = 1 << 20, LINE_MAX_BYTES = 8192 };
 
 struct reading {
 	const struct fp_settings_table *table;
@@ -22,7 +23,9 @@ struct reading {
 	const char *path;
 	const char *next, *end; // what is left of the content
 	int line;
-	int *seen_lines; // per row: the line that set it in this file, or 0
+	int *seen_lines;	// per row: the line that set it in this file, or 0
+	const char *long_value; // of the line that inih has the key of, or NULL
+	size_t long_size;
 	int result;
 	struct fp_buf *error;
 };
@@ -51,13 +54,14 @@ static int check_section(struct reading *reading, const char *line)
 	return fail(reading, "", "unknown section");
 }
 
-static int check_line(struct reading *reading, const char *line, size_t size, size_t room)
+// line: what fits of the whole, which has size bytes at text.
+static int check_line(struct reading *reading, const char *line, const char *text, size_t size)
 {
 	size_t indent = strspn(line, " \t\r");
 
-	if (size >= room)
-		return fail(reading, "", "the line is longer than 198 bytes, the most inih reads");
-	if (memchr(line, '\0', size))
+	if (size > LINE_MAX_BYTES)
+		return fail(reading, "", "the line is longer than 8192 bytes");
+	if (memchr(text, '\0', size))
 		return fail(reading, "", "the line holds a NUL byte");
 	if (strchr("\n;#", line[indent]) || line[indent] == '\0')
 		return 0; // blank or a comment
@@ -67,23 +71,71 @@ static int check_line(struct reading *reading, const char *line, size_t size, si
 	return line[0] == '[' ? check_section(reading, line) : 0;
 }
 
+// Leaves `key =` in line, and the rest to on_value.
+static int keep_long_value(struct reading *reading, char *line, const char *text, size_t size)
+{
+	size_t key = strcspn(line, "=:"), indent = 0;
+
+	while (indent < size && strchr(" \t\r", text[indent]))
+		indent++;
+	// Of a section line no ']' fits, and an indented line was refused: blank or a comment.
+	if (indent == size || strchr("\n;#", text[indent])) {
+		line[0] = '\0';
+		return 0;
+	}
+	if (indent > 0)
+		return fail(reading, "",
+			    "the line is indented; a value cannot go on in the next line");
+	if (!line[key])
+		return fail(reading, "", "neither '[section]' nor 'key = value'");
+	line[key + 1] = '\0';
+	reading->long_value = text + key + 1;
+	reading->long_size = size - key - 1;
+	return 0;
+}
+
 // As fgets, for inih; it is called once per line.
 static char *read_line(char *line, int room, void *stream)
 {
 	struct reading *reading = stream;
 	size_t left = (size_t)(reading->end - reading->next), size, copied;
-	const char *newline;
+	const char *newline, *text = reading->next;
+	int r;
 
 	if (left == 0 || reading->result < 0)
 		return NULL;
-	newline = memchr(reading->next, '\n', left);
-	size = newline ? (size_t)(newline - reading->next) + 1 : left;
+	newline = memchr(text, '\n', left);
+	size = newline ? (size_t)(newline - text) + 1 : left;
 	copied = size < (size_t)room ? size : (size_t)room - 1;
-	memcpy(line, reading->next, copied);
+	memcpy(line, text, copied);
 	line[copied] = '\0';
 	reading->next += size;
 	reading->line++;
-	return check_line(reading, line, size, (size_t)room) < 0 ? NULL : line;
+	r = check_line(reading, line, text, size);
+	if (r == 0 && copied < size)
+		r = keep_long_value(reading, line, text, size);
+	return r < 0 ? NULL : line;
+}
+
+static bool is_space(char byte)
+{
+	return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+// As inih does it: a ';' behind a space begins a comment, spaces around the value are none.
+static char *long_value(const struct reading *reading)
+{
+	const char *value = reading->long_value;
+	size_t size = 0;
+
+	while (size < reading->long_size &&
+	       !(value[size] == ';' && size > 0 && is_space(value[size - 1])))
+		size++;
+	for (; size > 0 && is_space(*value); size--)
+		value++;
+	while (size > 0 && is_space(value[size - 1]))
+		size--;
+	return strndup(value, size);
 }
 
 static void set_file_origin(struct reading *reading, size_t row)
@@ -106,16 +158,19 @@ static void set_file_origin(struct reading *reading, size_t row)
 
 static void apply_value(struct reading *reading, size_t row, const char *name, const char *value)
 {
+	const struct fp_setting *setting = &reading->table->rows[row];
+	bool adds = setting->type == FP_SETTING_LINES && reading->seen_lines[row];
 	FP_AUTOBUF struct fp_buf cause = { 0 };
 	int r;
 
-	if (reading->seen_lines[row]) {
+	if (reading->seen_lines[row] && !adds) {
 		fp_buf_printf(&cause, "already set in line %d", reading->seen_lines[row]);
 		fail(reading, name, cause.error ? "already set" : (char *)cause.data);
 		return;
 	}
 	reading->seen_lines[row] = reading->line;
-	r = fp_setting_parse(&reading->table->rows[row], reading->settings, value, &cause);
+	r = adds ? fp_setting_add_line(setting, reading->settings, value, &cause)
+		 : fp_setting_parse(setting, reading->settings, value, &cause);
 	if (r < 0) {
 		fail(reading, name, cause.len ? (char *)cause.data : strerror(-r));
 		reading->result = r;
@@ -127,10 +182,20 @@ static void apply_value(struct reading *reading, size_t row, const char *name, c
 static int on_value(void *user, const char *section, const char *key, const char *value)
 {
 	struct reading *reading = user;
+	FP_AUTOFREE char *whole = NULL;
 	char name[160];
 
 	if (reading->result < 0)
 		return 0;
+	if (reading->long_value) {
+		whole = long_value(reading);
+		reading->long_value = NULL;
+		if (!whole) {
+			reading->result = -ENOMEM;
+			return 0;
+		}
+		value = whole;
+	}
 	snprintf(name, sizeof(name), "%s%s%s", section, section[0] ? "." : "", key);
 	for (size_t i = 0; i < reading->table->count; i++) {
 		const struct fp_setting *row = &reading->table->rows[i];

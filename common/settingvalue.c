@@ -229,6 +229,33 @@ static int store_string(char **field, const char *text)
 	return 0;
 }
 
+static int check_lines(const char *text, struct fp_buf *cause)
+{
+	while (*text) {
+		size_t size = strcspn(text, "\n");
+		char *line FP_AUTOFREE = strndup(text, size);
+		int r = line ? check_string(line, cause) : -ENOMEM;
+
+		if (r < 0)
+			return r;
+		text += size + (text[size] == '\n');
+	}
+	return 0;
+}
+
+int fp_setting_add_line(const struct fp_setting *row, void *settings, const char *text,
+			struct fp_buf *cause)
+{
+	char **field = (char **)((char *)settings + row->offset);
+	const char *before = *field ? *field : "";
+	FP_AUTOBUF struct fp_buf both = { 0 };
+	int r = check_lines(text, cause);
+
+	if (r == 0)
+		r = fp_buf_printf(&both, "%s%s%s", before, before[0] && text[0] ? "\n" : "", text);
+	return r < 0 ? r : store_string(field, (char *)both.data);
+}
+
 int fp_setting_parse(const struct fp_setting *row, void *settings, const char *text,
 		     struct fp_buf *cause)
 {
@@ -255,6 +282,9 @@ int fp_setting_parse(const struct fp_setting *row, void *settings, const char *t
 		if (r == 0 && row->type == FP_SETTING_PAIRS)
 			r = check_pairs(text, cause);
 		return r < 0 ? r : store_string(field, text);
+	case FP_SETTING_LINES:
+		r = check_lines(text, cause);
+		return r < 0 ? r : store_string(field, text);
 	}
 	return -EINVAL;
 }
@@ -278,6 +308,7 @@ int fp_setting_format(const struct fp_setting *row, const void *settings, struct
 		break;
 	case FP_SETTING_STRING:
 	case FP_SETTING_PAIRS:
+	case FP_SETTING_LINES:
 		string = *(char *const *)field;
 		return fp_buf_str(text, string ? string : "");
 	}
@@ -306,6 +337,8 @@ int fp_setting_format_range(const struct fp_setting *row, struct fp_buf *text)
 		return fp_buf_str(text, "text");
 	case FP_SETTING_PAIRS:
 		return fp_buf_str(text, "name=value, …");
+	case FP_SETTING_LINES:
+		return fp_buf_str(text, "text, one line a key");
 	}
 	return text->error;
 }

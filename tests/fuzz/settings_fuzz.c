@@ -19,6 +19,7 @@ struct config {
 	char *url;
 	uint32_t mode;
 	char *labels;
+	char *rules;
 };
 
 static const char *const modes[] = { "fast", "slow", NULL };
@@ -36,6 +37,7 @@ static const struct fp_setting rows[] = {
 	ROW("ship", "url", FP_SETTING_STRING, url, "", 0, 0, NULL),
 	ROW("ship", "mode", FP_SETTING_CHOICE, mode, "slow", 0, 0, modes),
 	ROW("ship", "labels", FP_SETTING_PAIRS, labels, "", 0, 0, NULL),
+	ROW("ship", "rules", FP_SETTING_LINES, rules, "", 0, 0, NULL),
 };
 static const struct fp_settings_table table = { rows, FP_ARRAY_SIZE(rows), sizeof(struct config) };
 

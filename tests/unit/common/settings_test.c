@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 struct config {
 	bool enabled;
@@ -16,6 +17,7 @@ struct config {
 	char *url;
 	uint32_t mode;
 	char *labels;
+	char *rules;
 };
 
 static const char *const modes[] = { "fast", "slow", NULL };
@@ -35,6 +37,8 @@ static const struct fp_setting rows[] = {
 	  true, "How." },
 	{ "ship", "labels", FP_SETTING_PAIRS, offsetof(struct config, labels), "", 0, 0, NULL, true,
 	  "Labels." },
+	{ "ship", "rules", FP_SETTING_LINES, offsetof(struct config, rules), "", 0, 0, NULL, true,
+	  "Rules." },
 };
 static const struct fp_settings_table table = { rows, FP_ARRAY_SIZE(rows), sizeof(struct config) };
 
@@ -172,8 +176,20 @@ static const struct error_case error_cases[] = {
 	{ TEXT("[ship]\nlabels = a=1,\n"), ":2: ship.labels: expected name=value, name=value" },
 	{ TEXT("[ship]\nlabels = a=1, b=2,a =3\n"), ":2: ship.labels: 'a' is given twice" },
 	{ TEXT("[cpu]\nhz = 1\0\n"), ":2: the line holds a NUL byte" },
-	{ TEXT("[ship]\nurl = " LONG_NAME LONG_NAME "xxxxxxxx\n"),
-	  ":2: the line is longer than 198 bytes, the most inih reads" },
+	{ TEXT("[" LONG_NAME LONG_NAME LONG_NAME "]\n"),
+	  ":1: the ']' of a section line is missing" },
+	{ TEXT("[ship]\n" LONG_NAME LONG_NAME LONG_NAME "\n"),
+	  ":2: neither '[section]' nor 'key = value'" },
+	{ TEXT("[ship]\n" LONG_NAME LONG_NAME LONG_NAME "x = y\n"),
+	  ":2: neither '[section]' nor 'key = value'" },
+	{ TEXT("[ship]\n\t" LONG_NAME LONG_NAME LONG_NAME "x = y\n"),
+	  ":2: the line is indented; a value cannot go on in the next line" },
+	{ TEXT("[ship]\nlabels = a=" LONG_NAME LONG_NAME ", b\n"),
+	  ":2: ship.labels: expected name=value, name=value" },
+	{ TEXT("[ship]\nurl = " LONG_NAME LONG_NAME LONG_NAME "\0\n"),
+	  ":2: the line holds a NUL byte" },
+	{ TEXT("[ship]\nrules = a\nmode = fast\nrules = b\tc\n"),
+	  ":4: ship.rules: control characters are not accepted" },
 };
 
 static void test_errors(void **state)
@@ -188,6 +204,87 @@ static void test_errors(void **state)
 		assert_int_equal(load(&loaded, c->content, c->size), -EINVAL);
 		assert_string_equal((char *)loaded.error.data, expected);
 	}
+}
+
+static void test_long_lines(void **state)
+{
+	AUTOLOADED struct loaded loaded = { 0 };
+	static char content[16384];
+	size_t most = 8192 - strlen("url = ") - 1;
+
+	assert_int_equal(
+	    load(&loaded, TEXT("[ship]\n"
+			       "; " LONG_NAME LONG_NAME LONG_NAME "\n"
+			       "  # " LONG_NAME LONG_NAME LONG_NAME "\n"
+			       "url =  a" LONG_NAME LONG_NAME LONG_NAME "b ; comment ; again\n"
+			       "mode = fast\n"
+			       "rules: " LONG_NAME LONG_NAME "=;" LONG_NAME "  \r\n"
+			       "rules = " LONG_NAME LONG_NAME " c\n"
+			       "labels = a=1")),
+	    0);
+	assert_string_equal(loaded.config.url, "a" LONG_NAME LONG_NAME LONG_NAME "b");
+	assert_string_equal(loaded.config.rules,
+			    LONG_NAME LONG_NAME "=;" LONG_NAME "\n" LONG_NAME LONG_NAME " c");
+	assert_int_equal(loaded.config.mode, 0);
+	assert_string_equal(loaded.config.labels, "a=1");
+	loaded_free(&loaded);
+
+	for (size_t over = 0; over < 2; over++) {
+		int size = snprintf(content, sizeof(content), "[ship]\nurl = ");
+
+		memset(content + size, 'u', most + over);
+		content[size + (int)(most + over)] = '\n';
+		assert_int_equal(load(&loaded, content, (size_t)size + most + over + 1),
+				 over ? -EINVAL : 0);
+		if (over)
+			assert_non_null(strstr((char *)loaded.error.data,
+					       ":2: the line is longer than 8192 bytes"));
+		else
+			assert_int_equal(strlen(loaded.config.url), most);
+		loaded_free(&loaded);
+	}
+}
+
+static void test_lines(void **state)
+{
+	AUTOLOADED struct loaded loaded = { 0 }, again = { 0 };
+	FP_AUTOFREE char *text = NULL, *second = NULL;
+	char directory[128];
+
+	assert_int_equal(load(&loaded, TEXT("[ship]\nrules = drop a =~ \"b\"\nmode = fast\n"
+					    "[cpu]\nhz = 5\n[ship]\nrules = keep c =~ d;e\n")),
+			 0);
+	assert_string_equal(loaded.config.rules, "drop a =~ \"b\"\nkeep c =~ d;e");
+	text = dump(&loaded, true);
+	assert_non_null(strstr(text, "\nrules = drop a =~ \"b\" ; /"));
+	assert_non_null(strstr(text, "/x.conf:7\nrules = keep c =~ d;e ; /"));
+	assert_int_equal(load(&again, text, strlen(text)), 0);
+	assert_string_equal(again.config.rules, loaded.config.rules);
+	second = dump(&again, false);
+	assert_non_null(strstr(second, "\nrules = drop a =~ \"b\"\nrules = keep c =~ d;e\n"));
+
+	// flags: the first replaces, the next add
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fp_settings_apply_flag(&table, &loaded.config, loaded.origins,
+							i ? "--ship-rules=two" : "--ship-rules=one",
+							&loaded.error),
+				 0);
+	assert_string_equal(loaded.config.rules, "one\ntwo");
+	setenv("FLEETPROF_SHIP_RULES", "x y\nz", 1);
+	assert_int_equal(
+	    fp_settings_read_environment(&table, &loaded.config, loaded.origins, &loaded.error), 0);
+	unsetenv("FLEETPROF_SHIP_RULES");
+	assert_string_equal(loaded.config.rules, "x y\nz");
+
+	// a file of conf.d replaces what was before it
+	snprintf(directory, sizeof(directory), "%s/x.conf.d", scratch_directory());
+	mkdir(directory, 0700);
+	write_file("x.conf.d/50.conf", TEXT("[ship]\nrules = other\n"));
+	loaded_free(&loaded);
+	assert_int_equal(load(&loaded, TEXT("[ship]\nrules = a\nrules = b\n")), 0);
+	unlink(write_file("x.conf.d/50.conf", TEXT("")));
+	assert_int_equal(rmdir(directory), 0);
+	assert_string_equal(loaded.config.rules, "other");
 }
 
 static void test_unreadable(void **state)
@@ -321,7 +418,8 @@ static void test_dump(void **state)
 	first = dump(&loaded, false);
 	assert_string_equal(first, "[cpu]\nenabled = yes\nhz = 19\n\n"
 				   "[spool]\nmax_bytes = 1536KiB\nwindow = 90s\n\n"
-				   "[ship]\nurl = http://x\nmode = slow\nlabels = a=1, b=2\n");
+				   "[ship]\nurl = http://x\nmode = slow\nlabels = a=1, b=2\n"
+				   "rules = \n");
 	commented = dump(&loaded, true);
 	assert_non_null(strstr(commented, "\nhz = 19 ; default\n"));
 	assert_non_null(strstr(commented, "/x.conf:2\n"));
@@ -377,6 +475,8 @@ int main(void)
 		FP_CASE("an empty file leaves the defaults", test_defaults),
 		FP_CASE("a file sets values of every type", test_all_types),
 		FP_CASE("an error names file, line, key and cause", test_errors),
+		FP_CASE("a line may be longer than inih reads", test_long_lines),
+		FP_CASE("a key of lines may be repeated, and each adds one", test_lines),
 		FP_CASE("an unreadable file is named", test_unreadable),
 		FP_CASE("drop-in files override in byte order", test_drop_ins),
 		FP_CASE("a long path keeps its end as origin", test_long_origin),
