@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "common/clock.h"
+#include "labels.h"
 #include "preflight_kernel.h"
 
 #include <errno.h>
@@ -93,8 +94,9 @@ static const struct fp_setting rows[] = {
 	    "Bytes of the file system that are left free, at most half of it."),
 	ROW(labels, static, PAIRS, "", 0, 0, true,
 	    "Labels that every sample of this host carries, `name=value, name=value`."),
-	ROW(labels, relabel, STRING, "", 0, 0, true,
-	    "Rules that keep, drop or rewrite labels, see labels.md."),
+	ROW(labels, relabel, LINES, "", 0, 0, true,
+	    "Rule that keeps or drops samples or rewrites a label, see labels.md; one a line, the "
+	    "key repeated for each."),
 	ROW(labels, log_directory, STRING, "/var/log", 0, 0, true,
 	    "Where the kubelet's containers/ and pods/ directories are; their names give "
 	    "namespace, pod and container. Empty for none."),
@@ -199,6 +201,16 @@ static int check_paths(const struct check *check)
 	return 0;
 }
 
+static int check_rules(const struct check *check)
+{
+	FP_AUTOBUF struct fp_buf cause = { 0 };
+
+	if (fp_relabel_check(check->config->labels_relabel, &cause) < 0)
+		return refuse(check, "labels", "relabel",
+			      cause.len ? (char *)cause.data : "cannot be read");
+	return check_paths(check);
+}
+
 static int check_lists(const struct check *check)
 {
 	const struct {
@@ -213,7 +225,7 @@ static int check_lists(const struct check *check)
 		if (fp_kernel_list_check(lists[i].list) < 0)
 			return refuse(check, "agent", lists[i].key,
 				      "must be a list of kernel versions, e.g. 4.19, 6.1.0-6.1.35");
-	return check_paths(check);
+	return check_rules(check);
 }
 
 // What no single row can say.
