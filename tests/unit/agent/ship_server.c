@@ -43,6 +43,8 @@ static enum MHD_Result reply(struct MHD_Connection *connection, unsigned int sta
 		MHD_add_response_header(response, "Retry-After", headers->retry_after);
 	if (headers && headers->location)
 		MHD_add_response_header(response, "Location", headers->location);
+	if (headers && headers->wanted)
+		MHD_add_response_header(response, "X-Fleetprof-Wanted", headers->wanted);
 	result = MHD_queue_response(connection, status, response);
 	MHD_destroy_response(response);
 	return result;

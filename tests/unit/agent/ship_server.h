@@ -13,6 +13,7 @@ struct ship_reply {		 // one answer that does not follow from the content
 	const char *body;	 // NULL: none
 	const char *retry_after; // NULL: none
 	const char *location;	 // NULL: none
+	const char *wanted;	 // X-Fleetprof-Wanted; NULL: none
 };
 
 struct ship_server;

@@ -240,7 +240,7 @@ static void a_shared_spool_is_open_to_the_group_alone(void **state)
 	const gid_t group = 65534;
 	struct stat info;
 	char name[FP_SPOOL_NAME_MAX];
-	static const char *const directories[] = { ".", "quarantine", "symbols" };
+	static const char *const directories[] = { ".", "quarantine", "symbols", "symbols/wanted" };
 
 	if (geteuid() != 0) {
 		print_message("skipped: only root may give a directory to another group\n");
