@@ -3,7 +3,7 @@
 
 #include "daemon_docs.h"
 #include "daemon_exit.h"
-#include "ship.h"
+#include "role_start.h"
 
 #include "common/log.h"
 
@@ -178,10 +178,11 @@ int fp_daemon_main(int argc, char **argv)
 {
 	struct fp_daemon_options options;
 	struct fp_buf error FP_AUTOBUF = { 0 };
+	int code;
 
 	fp_log_set_name("fleetprof-agent");
-	if (argc == 2 && strcmp(argv[1], FP_SHIP_ROLE_ARGUMENT) == 0)
-		return fp_ship_role_main();
+	if (fp_role_main(argc, argv, &code))
+		return code;
 	if (fp_daemon_options_parse(argc, argv, &options, &error) < 0) {
 		fp_error("%.*s", (int)error.len, (const char *)error.data);
 		return FP_EXIT_USAGE;

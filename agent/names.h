@@ -36,6 +36,9 @@ static inline void fp_names_freep(struct fp_names **names)
 	*names = NULL;
 }
 
+// Other settings from now on; role_user stays what it was. -E2BIG: the list is too long.
+int fp_names_set_options(struct fp_names *names, const struct fp_names_options *options);
+
 int fp_names_fd(const struct fp_names *names); // epoll descriptor; readable: call fp_names_pump
 // Takes what has been answered, sends what is queued, enforces deadlines, restarts children.
 // Never blocks. Call when the descriptor is readable and at least once a second.

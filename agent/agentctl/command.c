@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include "agent/control.h"
+#include "agent/role_start.h"
 #include "common/clock.h"
 
 #include <ctype.h>
@@ -250,9 +251,11 @@ static int take_socket(int argc, char **argv)
 
 int fp_agentctl_main(int argc, char **argv)
 {
-	int taken = take_socket(argc, argv);
+	int taken = take_socket(argc, argv), code;
 	const char *verb;
 
+	if (fp_role_main(argc, argv, &code))
+		return code;
 	argc -= taken;
 	argv += taken;
 	verb = argc > 1 ? argv[1] : NULL;

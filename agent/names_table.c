@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A build's symbol table, for the collector: the role writes it into memory of ours whose size
+// is fixed beforehand, so that it can neither fill the host's memory nor take it away from
+// under the reader.
+#include "names_state.h"
+
+#include "common/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+int fp_names_table(struct fp_names *names, const struct fp_names_file *file,
+		   const struct fp_build *build, fp_names_table_fn done, void *context)
+{
+	struct fp_names_table_job *job = &names->table;
+	int r;
+
+	if (job->wanted)
+		return -EBUSY;
+	r = fp_names_file_copy(file, &job->file);
+	if (r < 0)
+		return r;
+	job->build = *build;
+	job->done = done;
+	job->context = context;
+	job->wanted = true;
+	return 0;
+}
+
+// The job is over before its owner is told, who may ask for the next at once.
+static void report(struct fp_names *names, int error, const struct fp_buf *text)
+{
+	struct fp_names_table_job job = names->table;
+
+	names->table = (struct fp_names_table_job){ .memory_fd = -1 };
+	free((char *)job.file.name);
+	fp_close_fd(&job.memory_fd);
+	job.done(&job.build, error, text, job.context);
+}
+
+static int make_memory(int *ret_fd)
+{
+	int fd FP_AUTOCLOSE = memfd_create("fleetprof-table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, (off_t)FP_NAMES_TABLE_MAX) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return -errno;
+	*ret_fd = fp_take_fd(&fd);
+	return 0;
+}
+
+bool fp_names_table_begin(struct fp_names *names, uint64_t now_ns)
+{
+	struct fp_names_table_job *job = &names->table;
+	struct fp_role_identity identity = { .kind = job->build.kind, .id_len = job->build.id_len };
+	struct fp_role_packet packet = { .kind = FP_ROLE_TABLE,
+					 .size = sizeof(identity),
+					 .serial = fp_names_serial(names) };
+	struct fp_names_open_request request = { .packet = &packet, .payload = &identity };
+	int r;
+
+	if (!job->wanted)
+		return false;
+	memcpy(identity.id, job->build.id, sizeof(identity.id));
+	fp_close_fd(&job->memory_fd);
+	r = fp_names_is_hung(names, job->file.device, now_ns) ? -ENOENT : 0;
+	if (r == 0)
+		r = make_memory(&job->memory_fd);
+	if (r < 0) {
+		report(names, r, NULL);
+		return false;
+	}
+	request.name = job->file.name;
+	request.memory_fd = job->memory_fd;
+	fp_names_file_head(&job->file, &request.head);
+	names->operation.kind = FP_NAMES_TABLE;
+	names->operation.device = job->file.device;
+	if (fp_names_ask_opener(names, &request) == 0)
+		return true;
+	names->operation = (struct fp_names_operation){ 0 };
+	return false;
+}
+
+static int read_text(int fd, size_t size, struct fp_buf *text)
+{
+	if (fp_buf_reserve(text, size) < 0)
+		return -ENOMEM;
+	while (text->len < size) {
+		ssize_t n = pread(fd, text->data + text->len, size - text->len, (off_t)text->len);
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EBADMSG;
+		text->len += (size_t)n;
+	}
+	return 0;
+}
+
+// What the requester is told of an error: a file that cannot be had, or one that is not good.
+static int error_of(const struct fp_names_result *result)
+{
+	if (result->from_role)
+		return result->error;
+	return result->error == -EOWNERDEAD || result->error == -ETIMEDOUT ? -EBADMSG : -ENOENT;
+}
+
+bool fp_names_table_end(struct fp_names *names, const struct fp_names_result *result)
+{
+	struct fp_buf text FP_AUTOBUF = { 0 };
+	int error = result->error ? error_of(result) : 0;
+
+	if (result->error == -EPIPE && !result->from_role)
+		return true; // still wanted
+	if (error == 0) {
+		if (result->argument > FP_NAMES_TABLE_MAX)
+			return false;
+		error = read_text(names->table.memory_fd, (size_t)result->argument, &text);
+	}
+	if (error == 0) {
+		names->stats.tables_made++;
+		names->stats.table_bytes += text.len;
+	}
+	report(names, error, error ? NULL : &text);
+	return true;
+}
+
+void fp_names_table_free(struct fp_names *names)
+{
+	free((char *)names->table.file.name);
+	fp_close_fd(&names->table.memory_fd);
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A mapped file. /proc/TGID/map_files leads to the very file, deleted or replaced or on a mount
+// that nobody sees any more. When its process has gone the name is tried, below the parent's
+// root (the same container, mostly) and below our own, and only the expected inode is taken.
+#include "opener_open.h"
+
+#include "opener_mounts.h"
+#include "procfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define VIEWS 3
+
+struct view { // of the file systems: a process's, or our own
+	uint32_t tgid;
+	bool skip;
+	struct fp_buf mounts;
+};
+
+struct search {
+	const struct fp_opener_question *question;
+	struct view views[VIEWS]; // the process, its parent, we
+	bool denied;
+};
+
+static void search_free(struct search *search)
+{
+	for (size_t i = 0; i < VIEWS; i++)
+		fp_buf_free(&search->views[i].mounts);
+}
+
+static int search_init(struct search *search, const struct fp_opener_question *question)
+{
+	const struct fp_opener_request *request = question->request;
+
+	*search = (struct search){ .question = question,
+				   .views = { { .tgid = request->tgid },
+					      { .tgid = request->parent_tgid,
+						.skip = request->parent_tgid == 0 },
+					      { .tgid = 0 } } };
+	for (size_t i = 0; i < VIEWS; i++) {
+		struct view *view = &search->views[i];
+		int r = view->skip ? 0 : fp_opener_mounts(view->tgid, &view->mounts);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+// Memory that is a file without a mount: memfd, shared memory of the kernel.
+static bool is_kernel_memory(uint64_t device)
+{
+	static uint64_t own;
+
+	if (!own) {
+		int fd FP_AUTOCLOSE = memfd_create("fleetprof", MFD_CLOEXEC);
+		struct fp_opener_facts facts;
+
+		if (fd >= 0 && fp_opener_facts(fd, &facts) == 0)
+			own = facts.device;
+	}
+	return own && device == own;
+}
+
+// Overlays have devices that only the mount table of their container knows. A device without a
+// block device behind it that no table knows may be a FUSE mount that was detached.
+static bool is_denied_device(const struct search *search, uint64_t device)
+{
+	struct fp_mount mount;
+
+	for (size_t i = 0; i < VIEWS; i++)
+		if (search->views[i].mounts.len &&
+		    fp_mount_of_device((const char *)search->views[i].mounts.data, device, &mount))
+			return fp_mount_is_denied(&mount, search->question->deny);
+	return device >> 32 == 0 && !is_kernel_memory(device);
+}
+
+// The device that the kernel shows for a mapping is the file system's; stat(2) shows another
+// one for subvolumes (btrfs) and overlays.
+static bool is_expected(const struct view *view, const struct fp_opener_request *request,
+			const struct fp_opener_facts *facts)
+{
+	static const struct {
+		const char *type;
+		size_t size;
+	} overlay = { "overlay", 7 };
+	struct fp_mount mount;
+
+	if (facts->inode != request->inode)
+		return false;
+	if (facts->device == request->device)
+		return true;
+	return view->mounts.len &&
+	       fp_mount_of_id((const char *)view->mounts.data, facts->mount_id, &mount) &&
+	       (mount.device == request->device ||
+		(mount.type_size == overlay.size &&
+		 memcmp(mount.type, overlay.type, overlay.size) == 0));
+}
+
+static int compare_mapping(const struct fp_procfs_map *map, void *context)
+{
+	const struct fp_opener_request *request = context;
+
+	if (map->start < request->start)
+		return 0;
+	return map->start == request->start && map->inode == request->inode &&
+		       ((uint64_t)map->major << 32 | map->minor) == request->device
+		   ? 1
+		   : 2;
+}
+
+// Where the file's own numbers differ from the mapping's (overlays again), the mapping is asked
+// whether it is still the one that was meant.
+static bool is_still_mapped(int dirfd, const struct fp_opener_request *request)
+{
+	struct fp_opener_request copy = *request;
+
+	return fp_procfs_maps(dirfd, "maps", compare_mapping, &copy) == 1;
+}
+
+static int hold_by_mapping(const struct search *search, struct fp_opener_facts *facts)
+{
+	const struct fp_opener_request *request = search->question->request;
+	int dirfd FP_AUTOCLOSE = fp_procfs_open(request->tgid);
+	int fd FP_AUTOCLOSE = -1;
+	char name[64];
+	int r;
+
+	if (dirfd < 0)
+		return dirfd;
+	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, request->start,
+		 request->end);
+	fd = openat(dirfd, name, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = fp_opener_facts(fd, facts);
+	if (r < 0)
+		return r;
+	if (!is_expected(&search->views[0], request, facts) && !is_still_mapped(dirfd, request))
+		return -ESTALE;
+	return fp_take_fd(&fd);
+}
+
+static int hold_by_name(struct search *search, const struct view *view,
+			struct fp_opener_facts *facts)
+{
+	const char *name = search->question->name;
+	struct fp_mount mount;
+	int rootfd FP_AUTOCLOSE = -1, fd FP_AUTOCLOSE = -1;
+	int r;
+
+	if (!view->mounts.len || !fp_mount_of_path((const char *)view->mounts.data, name, &mount))
+		return -ENOENT;
+	if (fp_mount_is_denied(&mount, search->question->deny)) {
+		search->denied = true;
+		return -ENOENT;
+	}
+	rootfd = fp_opener_root(view->tgid);
+	if (rootfd < 0)
+		return rootfd;
+	fd = fp_opener_below(rootfd, name);
+	if (fd < 0)
+		return fd;
+	r = fp_opener_facts(fd, facts);
+	if (r < 0)
+		return r;
+	if (!facts->regular || !is_expected(view, search->question->request, facts))
+		return -ENOENT;
+	return fp_take_fd(&fd);
+}
+
+static int hold(struct search *search, struct fp_opener_facts *facts)
+{
+	int fd = hold_by_mapping(search, facts);
+
+	for (size_t i = 0; fd < 0 && i < VIEWS; i++)
+		if (!search->views[i].skip && search->question->name[0] == '/')
+			fd = hold_by_name(search, &search->views[i], facts);
+	return fd;
+}
+
+int fp_opener_open_file(const struct fp_opener_question *question, struct fp_opener_answer *answer)
+{
+	struct search search FP_CLEANUP(search_free);
+	struct fp_opener_facts facts;
+	int fd FP_AUTOCLOSE = -1;
+
+	answer->error = search_init(&search, question);
+	if (answer->error < 0)
+		return -1;
+	if (is_denied_device(&search, question->request->device))
+		return fp_opener_refuse(answer, FP_OPENER_DENIED);
+	fd = hold(&search, &facts);
+	if (fd < 0 && search.denied)
+		return fp_opener_refuse(answer, FP_OPENER_DENIED);
+	if (fd < 0) {
+		answer->error = -ENOENT;
+		return -1;
+	}
+	if (!facts.regular)
+		return fp_opener_refuse(answer, FP_OPENER_TYPE);
+	return fp_opener_deliver(question->request, fd, &facts, answer);
+}

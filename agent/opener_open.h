@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// opener_open: the two ways in which the opener comes to a file. Both ask the mount tables
+// first, hold a file by O_PATH (which neither opens a device nor waits for a FIFO's other end),
+// look at what it is, and only then open it for reading.
+// Trust: the request is the sampler's, everything it leads to is foreign. Threads: one.
+#pragma once
+
+#include "opener.h"
+
+#include "common/buf.h"
+
+struct fp_opener_question {
+	const struct fp_opener_request *request;
+	const char *name; // NUL-terminated
+	const char *deny; // likewise
+};
+
+// Fills error, refusal and the facts of *answer. Returns a descriptor to send, or -1.
+int fp_opener_open_file(const struct fp_opener_question *question, struct fp_opener_answer *answer);
+int fp_opener_open_map(const struct fp_opener_question *question, struct fp_opener_answer *answer);
+
+// ---- shared by the two ----
+
+// The mount table of a process (0: our own), empty when it has none any more.
+int fp_opener_mounts(uint32_t tgid, struct fp_buf *ret_text);
+// openat2 below a root directory: no symbolic links, no way out. -errno.
+int fp_opener_below(int rootfd, const char *path);
+// /proc/TGID/root (0: our own), O_PATH. -errno.
+int fp_opener_root(uint32_t tgid);
+
+struct fp_opener_facts {
+	uint64_t device, inode, mount_id, size, change_ns, modify_ns;
+	uint32_t uid;
+	bool regular;
+};
+// Without asking a server or daemon for what it may have changed.
+int fp_opener_facts(int fd, struct fp_opener_facts *ret);
+// Opens for reading what is held by an O_PATH descriptor. -errno.
+int fp_opener_reopen(int fd);
+// Writes the refusal into the answer; returns -1, the descriptor that is not sent.
+int fp_opener_refuse(struct fp_opener_answer *answer, enum fp_opener_refusal refusal);
+// The answer of a file that is held: sent, or -EALREADY when the request knows it as it is.
+int fp_opener_deliver(const struct fp_opener_request *request, int held_fd,
+		      const struct fp_opener_facts *facts, struct fp_opener_answer *answer);
