@@ -138,8 +138,10 @@ static int handle(struct role *role, struct request *request)
 
 	if (kind >= FP_ROLE_REQUESTS || !handlers[kind].handle)
 		return -EOPNOTSUPP;
+	if (request->lost_fds)
+		return -EMFILE;
 	if (count_fds(request) != handlers[kind].fds)
-		return request->lost_fds ? -EMFILE : -EINVAL;
+		return -EINVAL;
 	return handlers[kind].handle(role, request);
 }
 
