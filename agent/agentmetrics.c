@@ -48,6 +48,14 @@
 		.help = "CPU time of the BPF programs, where the kernel's statistics are on.",     \
 	}
 
+#define EVICTED_ROW(id, label, text)                                                               \
+	[FP_M_EVICTED_FIRST + FP_EVICTED_##id] = {                                                 \
+		.name = "fleetprof_agent_process_evictions_total",                                 \
+		.type = FP_METRIC_COUNTER,                                                         \
+		.labels = "what=\"" label "\"",                                                    \
+		.help = "What the process table let go of to stay within its bounds.",             \
+	},
+
 #define DROPPED_BATCHES_ROW(id, label, text)                                                       \
 	[FP_M_SPOOL_DROPPED_BATCHES_FIRST + FP_SPOOL_DROP_##id] = {                                \
 		.name = "fleetprof_agent_spool_dropped_batches_total",                             \
@@ -109,7 +117,20 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 		"Exec, mapping, name, fork and exit events read."),
 	COUNTER(SIDEBAND_LOST, "process_events_lost_total", "Process events lost by the kernel."),
 	GAUGE(PROCESSES, "processes", "Process instances known."),
-	GAUGE(PROCESS_BYTES, "process_table_bytes", "Memory of the process table."),
+	GAUGE(PROCESS_BYTES, "process_table_bytes",
+	      "Memory of the process table and the labels of processes."),
+	COUNTER(PROCESS_READS, "process_reads_total", "Processes read from /proc."),
+	COUNTER(PROCESS_READS_FAILED, "process_reads_failed_total",
+		"Processes that were gone, or another, before they could be read."),
+	COUNTER(ADDRESS_LOOKUPS, "process_address_lookups_total",
+		"Addresses looked up one by one in processes too large to be held."),
+	GAUGE(SIDEBAND_RING_BYTES, "process_event_ring_bytes",
+	      "Kernel memory of the rings of process events."),
+	FP_PROCESS_EVICTIONS(EVICTED_ROW)
+	    LABELLED(RELABEL_DROPPED_CPU, "samples_relabel_dropped_total", "source=\"cpu\"",
+		     "Samples and intervals that a relabel rule dropped."),
+	LABELLED(RELABEL_DROPPED_OFF_CPU, "samples_relabel_dropped_total", "source=\"off_cpu\"",
+		 "Samples and intervals that a relabel rule dropped."),
 	COUNTER(WINDOWS, "windows_total", "Windows closed."),
 	COUNTER(WINDOWS_EARLY, "windows_closed_early_total",
 		"Windows closed early since they held more than limits.window_memory."),

@@ -6,6 +6,7 @@
 
 #include "bpf/abi.h"
 #include "common/metrics.h"
+#include "process.h"
 #include "spool.h"
 
 enum fp_agent_metric {
@@ -34,6 +35,14 @@ enum fp_agent_metric {
 	FP_M_SIDEBAND_LOST,
 	FP_M_PROCESSES,
 	FP_M_PROCESS_BYTES,
+	FP_M_PROCESS_READS,
+	FP_M_PROCESS_READS_FAILED,
+	FP_M_ADDRESS_LOOKUPS,
+	FP_M_SIDEBAND_RING_BYTES,
+	FP_M_EVICTED_FIRST, // by enum fp_process_eviction
+	FP_M_EVICTED_LAST = FP_M_EVICTED_FIRST + FP_EVICTED_COUNT - 1,
+	FP_M_RELABEL_DROPPED_CPU,
+	FP_M_RELABEL_DROPPED_OFF_CPU,
 	FP_M_WINDOWS,
 	FP_M_WINDOWS_EARLY,
 	FP_M_BATCHES_SPOOLED,

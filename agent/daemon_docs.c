@@ -43,6 +43,10 @@ static const struct text_row spool_drops[] = {
 #define SPOOL_DROP(id, label, text) { "", label, text },
 	FP_SPOOL_DROPS(SPOOL_DROP)
 };
+static const struct text_row evictions[] = {
+#define EVICTION(id, label, text) { "", label, text },
+	FP_PROCESS_EVICTIONS(EVICTION)
+};
 static const struct text_row qualities[] = {
 #define QUALITY(id, label, text) { "", label, text },
 	FP_QUALITY_COUNTERS(QUALITY)
@@ -75,6 +79,12 @@ static int print_outcomes(struct fp_buf *text)
 			      class_text(outcomes[i].class), outcomes[i].text);
 	fp_buf_str(text, "\n## How the walk of a user stack ended\n\n");
 	print_rows(walk_ends, FP_ARRAY_SIZE(walk_ends), "End", text);
+	fp_buf_str(text,
+		   "\n## Samples dropped by a relabel rule\n\n"
+		   "Counted per source and window as `relabel.dropped` in the quality record:\n"
+		   "`aggregated = samples + relabel.dropped`.\n");
+	fp_buf_str(text, "\n## What the process table let go of to stay within its bounds\n\n");
+	print_rows(evictions, FP_ARRAY_SIZE(evictions), "What", text);
 	fp_buf_str(text, "\n## Batches dropped after they were taken\n\n"
 			 "`taken = shipped + queued + dropped`.\n\n");
 	print_rows(spool_drops, FP_ARRAY_SIZE(spool_drops), "Reason", text);

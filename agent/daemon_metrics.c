@@ -39,6 +39,14 @@ static void set_session(struct fp_daemon *daemon, const struct fp_session_stats 
 	set(daemon, FP_M_SIDEBAND_LOST, stats->sideband_lost);
 	set(daemon, FP_M_PROCESSES, stats->processes);
 	set(daemon, FP_M_PROCESS_BYTES, stats->process_bytes);
+	set(daemon, FP_M_PROCESS_READS, stats->process_reads);
+	set(daemon, FP_M_PROCESS_READS_FAILED, stats->process_reads_failed);
+	set(daemon, FP_M_ADDRESS_LOOKUPS, stats->address_lookups);
+	set(daemon, FP_M_SIDEBAND_RING_BYTES, stats->sideband_ring_bytes);
+	for (size_t what = 0; what < FP_EVICTED_COUNT; what++)
+		set(daemon, FP_M_EVICTED_FIRST + what, stats->evicted[what]);
+	set(daemon, FP_M_RELABEL_DROPPED_CPU, stats->relabel_dropped[FP_SOURCE_CPU]);
+	set(daemon, FP_M_RELABEL_DROPPED_OFF_CPU, stats->relabel_dropped[FP_SOURCE_OFFCPU]);
 }
 
 void fp_daemon_metrics_update(struct fp_daemon *daemon)

@@ -185,10 +185,16 @@ static void add_stats(struct fp_session_stats *sum, const struct fp_session_stat
 		sum->samples[source] += one->samples[source];
 		sum->value[source] += one->value[source];
 		sum->stacks_lost[source] += one->stacks_lost[source];
+		sum->relabel_dropped[source] += one->relabel_dropped[source];
 	}
 	sum->epochs += one->epochs;
 	sum->sideband_events += one->sideband_events;
 	sum->sideband_lost += one->sideband_lost;
+	sum->process_reads += one->process_reads;
+	sum->process_reads_failed += one->process_reads_failed;
+	sum->address_lookups += one->address_lookups;
+	for (int what = 0; what < FP_EVICTED_COUNT; what++)
+		sum->evicted[what] += one->evicted[what];
 	sum->balance_errors += one->balance_errors;
 }
 

@@ -101,9 +101,13 @@ struct fp_process_view { // what one stack record needs; valid until the next ta
 	bool has_unidentified;	  // some file has no build-ID from the kernel
 	bool partial; // too many mappings to be held: an address that none covers may have one
 };
+// What kind of memory a mapping name of the kernel stands for.
+enum fp_file_kind fp_file_kind_of(const char *name);
 // Could what is mapped be JITed code? Memory of no file, or of one that exists in memory alone
 // and has no build-ID.
 bool fp_file_may_be_jit(const struct fp_file *file);
+// What the view has at the address; NULL: nothing.
+const struct fp_mapping *fp_process_view_at(const struct fp_process_view *view, uint64_t address);
 // What names an instance to others (agent/names.h), as far as events tell: that its mappings
 // changed, before any stack of it came. False when no stack told its start time yet.
 bool fp_process_table_instance(const struct fp_process_table *table, uint32_t tgid,

@@ -35,5 +35,3 @@ static inline uint32_t fp_files_used(const struct fp_files *files)
 	return files->count - files->free_count;
 }
 uint64_t fp_files_bytes(const struct fp_files *files);
-// What kind of memory a mapping name of the kernel stands for.
-enum fp_file_kind fp_file_kind_of(const char *name);

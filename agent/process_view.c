@@ -243,3 +243,20 @@ int fp_process_table_preload(struct fp_process_table *table, uint32_t tgid)
 	fp_process_enforce_limits(table);
 	return r;
 }
+
+const struct fp_mapping *fp_process_view_at(const struct fp_process_view *view, uint64_t address)
+{
+	uint32_t low = 0, high = view->count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (view->mappings[middle].end > address)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	if (low == view->count || view->mappings[low].start > address)
+		return NULL;
+	return &view->mappings[low];
+}

@@ -17,8 +17,8 @@ struct stack_builder {
 	const struct fp_stack_record *record;
 	struct fp_profile *profile;
 	struct fp_resolved *resolved;
-	const char *executable;
-	bool cut; // user side ended at an address that no mapping covers
+	struct fp_process_view view; // valid unless process_unknown
+	bool cut;		     // user side ended at an address that no mapping covers
 	uint32_t count;
 	uint32_t frames[2 * FP_MAX_FRAMES + 1];
 };
@@ -53,102 +53,151 @@ static int add_kernel_side(struct stack_builder *stack)
 	return 0;
 }
 
-// A return address may stand behind the last byte of its mapping when the call was the last
-// instruction, so callers are looked up one byte earlier.
-static const struct fp_mapping *mapping_of(const struct fp_process_view *view, uint64_t address)
+struct fp_names_file fp_resolver_file(const struct fp_stack_record *record,
+				      const struct fp_process_view *view,
+				      const struct fp_mapping *mapping)
 {
-	uint32_t low = 0, high = view->count;
+	const struct fp_file *file = &view->files[mapping->file];
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (view->mappings[middle].end > address)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	if (low == view->count || view->mappings[low].start > address)
-		return NULL;
-	return &view->mappings[low];
+	return (struct fp_names_file){ .tgid = record->tgid,
+				       .parent_tgid = view->parent_tgid,
+				       .start = mapping->start,
+				       .end = mapping->end,
+				       .device = file->device,
+				       .inode = file->inode,
+				       .name = file->name };
 }
 
-static int file_build(struct stack_builder *stack, const struct fp_file *file, uint32_t *ret_build)
+struct fp_names_process fp_resolver_process(const struct fp_stack_record *record,
+					    const struct fp_process_view *view)
 {
+	return (struct fp_names_process){ .tgid = record->tgid,
+					  .start_ns = record->start_ns,
+					  .exec_ns = view->exec_ns };
+}
+
+// From the kernel's record, else from who read the file for us. An answer that is still missing
+// is looked for again in the next epoch.
+static void identify(struct stack_builder *stack, const struct fp_mapping *mapping,
+		     struct fp_build *build)
+{
+	const struct fp_file *file = &stack->view.files[mapping->file];
+	struct fp_names_file question;
+
+	if (file->build_id_len) {
+		build->kind = FP_BUILD_GNU;
+		build->id_len = file->build_id_len;
+		memcpy(build->id, file->build_id, file->build_id_len);
+	} else if (stack->resolver->names && file->kind == FP_FILE_REGULAR) {
+		question = fp_resolver_file(stack->record, &stack->view, mapping);
+		if (fp_names_identity(stack->resolver->names, &question, build) == FP_NAMES_PENDING)
+			stack->resolved->provisional = true;
+	}
+}
+
+static int file_frame(struct stack_builder *stack, const struct fp_mapping *mapping,
+		      uint64_t address, struct fp_frame *frame)
+{
+	const struct fp_file *file = &stack->view.files[mapping->file];
 	struct fp_build build = { .kind = FP_BUILD_NONE };
 	int r = fp_profile_cstring(stack->profile, file->name, &build.path);
 
 	if (r < 0)
 		return r;
-	if (file->build_id_len) {
-		build.kind = FP_BUILD_GNU;
-		build.id_len = file->build_id_len;
-		memcpy(build.id, file->build_id, file->build_id_len);
-	}
-	return fp_profile_build(stack->profile, &build, ret_build);
+	identify(stack, mapping, &build);
+	frame->kind = FP_FRAME_FILE;
+	frame->offset = address - mapping->start + mapping->page_offset;
+	stack->resolved->frames_no_build_id += build.kind == FP_BUILD_NONE;
+	return fp_profile_build(stack->profile, &build, &frame->build);
 }
 
 // The kernel reads no build-ID of the vDSO, but all 64-bit processes have the one we have.
-static int vdso_build(struct stack_builder *stack, const struct fp_mapping *mapping,
-		      uint32_t *ret_build)
+static int vdso_frame(struct stack_builder *stack, const struct fp_mapping *mapping,
+		      uint64_t address, struct fp_frame *frame)
 {
-	struct fp_file file = { .name = "[vdso]" };
+	struct fp_build build = { .kind = FP_BUILD_NONE };
 	size_t len = 0;
 	const uint8_t *id = mapping->end > UINT32_MAX ? fp_vdso_build_id(&len) : NULL;
+	int r = fp_profile_cstring(stack->profile, "[vdso]", &build.path);
 
+	if (r < 0)
+		return r;
 	if (id) {
-		file.build_id_len = (uint8_t)len;
-		memcpy(file.build_id, id, len);
+		build.kind = FP_BUILD_GNU;
+		build.id_len = (uint8_t)len;
+		memcpy(build.id, id, len);
 	}
-	return file_build(stack, &file, ret_build);
+	frame->kind = FP_FRAME_VDSO;
+	frame->offset = address - mapping->start;
+	return fp_profile_build(stack->profile, &build, &frame->build);
 }
 
-static int describe(struct stack_builder *stack, const struct fp_process_view *view,
-		    const struct fp_mapping *mapping, uint64_t address, struct fp_frame *ret_frame)
+// 1: a function of a perf map. The map may give the address to another one later, and a name may
+// come late, so the stack is resolved anew in each epoch.
+static int jit_frame(struct stack_builder *stack, uint64_t address, struct fp_frame *frame)
 {
-	const struct fp_file *file = &view->files[mapping->file];
-	struct fp_frame frame = { .kind = FP_FRAME_ANON, .build = FP_NO_BUILD };
-	int r = 0;
+	struct fp_names_process process = fp_resolver_process(stack->record, &stack->view);
+	const char *name;
+	size_t size;
+	int r;
 
-	switch (file->kind) {
-	case FP_FILE_REGULAR:
-		frame.kind = FP_FRAME_FILE;
-		frame.offset = address - mapping->start + mapping->page_offset;
-		r = file_build(stack, file, &frame.build);
-		if (file->build_id_len == 0)
-			stack->resolved->frames_no_build_id++;
-		break;
-	case FP_FILE_VDSO:
-		frame.kind = FP_FRAME_VDSO;
-		frame.offset = address - mapping->start;
-		r = vdso_build(stack, mapping, &frame.build);
-		break;
-	case FP_FILE_ANON:
-	case FP_FILE_OTHER: // [stack], [heap], [uprobes]: memory that no build describes
-		stack->resolved->frames_anon++;
-		break;
-	}
-	if (r == 0)
-		*ret_frame = frame;
-	return r;
+	if (!stack->resolver->names)
+		return 0;
+	stack->resolved->provisional = true;
+	name = fp_names_jit(stack->resolver->names, &process, address, &size);
+	if (!name)
+		return 0;
+	r = fp_profile_string(stack->profile, name, size, &frame->name);
+	if (r < 0)
+		return r;
+	frame->kind = FP_FRAME_NAMED;
+	stack->resolved->frames_jit++;
+	return 1;
 }
 
-static int add_user_frame(struct stack_builder *stack, const struct fp_process_view *view,
-			  uint32_t index)
+// `address` is the frame's, `inside` one that is surely in the function: see add_user_frame.
+static int describe(struct stack_builder *stack, const struct fp_mapping *mapping, uint64_t address,
+		    uint64_t inside, struct fp_frame *frame)
+{
+	const struct fp_file *file = &stack->view.files[mapping->file];
+	int r = fp_file_may_be_jit(file) ? jit_frame(stack, inside, frame) : 0;
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	if (file->kind == FP_FILE_REGULAR)
+		return file_frame(stack, mapping, address, frame);
+	if (file->kind == FP_FILE_VDSO)
+		return vdso_frame(stack, mapping, address, frame);
+	// [stack], [heap], [uprobes] and nameless: memory that no build describes
+	stack->resolved->frames_anon++;
+	return 0;
+}
+
+static int add_unmapped(struct stack_builder *stack, uint32_t index)
+{
+	stack->resolved->frames_unmapped++;
+	if (stack->view.partial)
+		return add_named(stack, FP_FRAME_ERROR, "[mapping of a large process not held]");
+	if (index == 0)
+		return add_named(stack, FP_FRAME_ERROR, "[unmapped address]");
+	stack->cut = true;
+	return 0;
+}
+
+// A return address may stand behind the last byte of its function, and of its mapping, when the
+// call was the last instruction, so callers are looked up one byte earlier.
+static int add_user_frame(struct stack_builder *stack, uint32_t index)
 {
 	const uint64_t *addresses =
 	    (const uint64_t *)stack->record->frames + stack->record->kernel_len;
-	const struct fp_mapping *mapping = mapping_of(view, addresses[index] - (index > 0));
-	struct fp_frame frame;
+	uint64_t inside = addresses[index] - (index > 0);
+	const struct fp_mapping *mapping = fp_process_view_at(&stack->view, inside);
+	struct fp_frame frame = { .kind = FP_FRAME_ANON, .build = FP_NO_BUILD };
 	int r;
 
-	if (!mapping) {
-		stack->resolved->frames_unmapped++;
-		if (index == 0)
-			return add_named(stack, FP_FRAME_ERROR, "[unmapped address]");
-		stack->cut = true;
-		return 0;
-	}
-	r = describe(stack, view, mapping, addresses[index], &frame);
+	if (!mapping)
+		return add_unmapped(stack, index);
+	r = describe(stack, mapping, addresses[index], inside, &frame);
 	if (r == 0)
 		r = fp_profile_frame(stack->profile, &frame, &stack->frames[stack->count]);
 	if (r < 0)
@@ -178,28 +227,60 @@ static enum fp_walk_end walk_end_of(const struct stack_builder *stack)
 
 static int add_user_side(struct stack_builder *stack)
 {
-	struct fp_process_view view;
-	int r = fp_process_table_view(stack->resolver->processes, stack->record, &view);
-
-	if (r == -ESRCH) {
-		stack->resolved->process_unknown = true;
+	if (stack->resolved->process_unknown) {
 		if (!stack->resolved->has_user)
 			return 0;
 		stack->resolved->walk_end = FP_WALK_END_UNKNOWN;
 		return add_named(stack, FP_FRAME_ERROR,
 				 "[process exited before its mappings were read]");
 	}
-	if (r < 0)
-		return r;
-	if (view.executable[0])
-		stack->executable = view.executable;
 	for (uint32_t i = 0; i < stack->record->user_len && !stack->cut; i++) {
-		r = add_user_frame(stack, &view, i);
+		int r = add_user_frame(stack, i);
+
 		if (r < 0)
 			return r;
 	}
 	stack->resolved->walk_end = walk_end_of(stack);
 	return 0;
+}
+
+// Who it is: the process as of the record, and the labels.
+static int identify_process(struct stack_builder *stack)
+{
+	const struct fp_stack_record *record = stack->record;
+	struct fp_labeler_process process = {
+		.tgid = record->tgid,
+		.start_ns = record->start_ns,
+		.executable = record->kernel_thread ? "[kernel]" : "[unknown]",
+	};
+	int r = 0;
+
+	if (!record->kernel_thread) {
+		r = fp_process_table_view(stack->resolver->processes, record, &stack->view);
+		stack->resolved->process_unknown = r == -ESRCH;
+		if (r < 0 && r != -ESRCH)
+			return r;
+		process.parent_tgid = r == 0 ? stack->view.parent_tgid : 0;
+		if (r == 0 && stack->view.executable[0])
+			process.executable = stack->view.executable;
+	}
+	return fp_resolve_labels(stack->resolver, record, process.executable, stack->profile,
+				 &stack->resolved->labels);
+}
+
+static int add_frames(struct stack_builder *stack)
+{
+	int r = add_kernel_side(stack);
+
+	if (r == 0 && !stack->record->kernel_thread)
+		r = add_user_side(stack);
+	if (r == 0 && stack->count == 0)
+		r = add_named(stack, FP_FRAME_ERROR, "[no stack]");
+	if (r == 0)
+		r = fp_profile_stack(stack->profile, stack->frames, stack->count,
+				     &stack->resolved->stack);
+	stack->resolved->frames = stack->count;
+	return r;
 }
 
 static bool record_sane(const struct fp_stack_record *record)
@@ -217,7 +298,6 @@ int fp_resolver_resolve(struct fp_resolver *resolver, const struct fp_stack_reco
 		.record = record,
 		.profile = profile,
 		.resolved = &resolved,
-		.executable = record->kernel_thread ? "[kernel]" : "[unknown]",
 	};
 	int r;
 
@@ -225,19 +305,11 @@ int fp_resolver_resolve(struct fp_resolver *resolver, const struct fp_stack_reco
 		return -EINVAL;
 	resolved.has_user = !record->kernel_thread &&
 			    (record->user_len > 0 || record->walk_end != FP_WALK_END_NONE);
-	r = add_kernel_side(&stack);
-	if (r == 0 && !record->kernel_thread)
-		r = add_user_side(&stack);
-	if (r == 0 && stack.count == 0)
-		r = add_named(&stack, FP_FRAME_ERROR, "[no stack]");
-	if (r == 0)
-		r = fp_resolve_labels(resolver, record, stack.executable, profile,
-				      &resolved.labels);
-	if (r == 0)
-		r = fp_profile_stack(profile, stack.frames, stack.count, &resolved.stack);
+	r = identify_process(&stack);
+	if (r == 0 && !resolved.unwanted)
+		r = add_frames(&stack);
 	if (r < 0)
 		return r;
-	resolved.frames = stack.count;
 	*ret = resolved;
 	return 0;
 }

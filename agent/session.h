@@ -6,6 +6,7 @@
 // Threads: one owner; nothing here blocks longer than an epoch switch (one RCU grace period).
 #pragma once
 
+#include "process.h"
 #include "proto/profile.h"
 #include "sampler.h"
 
@@ -53,7 +54,11 @@ struct fp_session_stats { // running sums since the session opened, for metrics 
 	uint64_t stacks_lost[FP_SOURCE_COUNT];
 	uint64_t epochs;
 	uint64_t sideband_events, sideband_lost;
-	uint64_t processes, process_bytes;
+	uint64_t relabel_dropped[FP_SOURCE_COUNT]; // samples that a relabel rule does not want
+	uint64_t processes, process_bytes;	   // of the process table and the labels
+	uint64_t evicted[FP_EVICTED_COUNT];
+	uint64_t process_reads, process_reads_failed, address_lookups;
+	uint64_t sideband_ring_bytes;
 	uint64_t map_bytes;
 	uint32_t entries_peak, capacity;
 	uint32_t cpus, hz;

@@ -227,6 +227,15 @@ void fp_sideband_free(struct fp_sideband *sideband)
 	free(sideband);
 }
 
+uint64_t fp_sideband_ring_bytes(const struct fp_sideband *sideband)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < sideband->count; i++)
+		bytes += sideband->rings[i].size + (uint64_t)getpagesize();
+	return bytes;
+}
+
 int fp_sideband_fd(const struct fp_sideband *sideband)
 {
 	return sideband->epoll_fd;

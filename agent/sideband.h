@@ -43,6 +43,7 @@ int fp_sideband_fd(const struct fp_sideband *sideband); // epoll fd, readable at
 // Returns 0 or -errno; *ret_lost gets the number of records the kernel says it lost.
 int fp_sideband_read(struct fp_sideband *sideband, fp_event_fn fn, void *context,
 		     uint64_t *ret_lost);
+uint64_t fp_sideband_ring_bytes(const struct fp_sideband *sideband); // kernel memory of the rings
 // Opens the CPUs that came online or left and came back (agent/hotplug.h) since the last call,
 // lets go of those that left; what their rings hold is still read. Number of CPUs or -errno.
 int fp_sideband_sync_cpus(struct fp_sideband *sideband);

@@ -7,6 +7,11 @@
 
 #include <errno.h>
 
+struct known { // what a stack was resolved to
+	struct fp_resolved resolved;
+	uint32_t epoch;
+};
+
 static enum fp_profile_type profile_type(enum fp_source source)
 {
 	return source == FP_SOURCE_CPU ? FP_PROFILE_CPU : FP_PROFILE_OFF_CPU;
@@ -28,11 +33,10 @@ int fp_window_open(struct fp_window *window, uint32_t tgid, const struct fp_mome
 
 	if (error)
 		return error;
-	*window =
-	    (struct fp_window){ .profile = profile,
-				.resolved = FP_HASHMAP_INIT(struct fp_key, struct fp_resolved),
-				.start = start ? *start : moment_now(tgid),
-				.tgid = tgid };
+	*window = (struct fp_window){ .profile = profile,
+				      .resolved = FP_HASHMAP_INIT(struct fp_key, struct known),
+				      .start = start ? *start : moment_now(tgid),
+				      .tgid = tgid };
 	return 0;
 }
 
@@ -48,19 +52,34 @@ void fp_window_free(struct fp_window *window)
 	fp_hashmap_free(&window->resolved);
 }
 
+// epoch is 0 in an entry that has just been made, and the epoch's number plus one later.
+static bool usable(const struct fp_window *window, const struct known *known)
+{
+	return known->epoch != 0 &&
+	       (!known->resolved.provisional || known->epoch == window->epochs + 1);
+}
+
+bool fp_window_knows(const struct fp_window *window, const struct fp_stack_record *record)
+{
+	const struct known *known = fp_hashmap_get(&window->resolved, &record->key);
+
+	return known && usable(window, known);
+}
+
 static int resolve_once(struct fp_window *window, struct fp_resolver *resolver,
 			const struct fp_stack_record *record, struct fp_resolved **ret)
 {
-	bool fresh = false;
-	struct fp_resolved *resolved = fp_hashmap_put(&window->resolved, &record->key, &fresh);
-	int error = resolved ? 0 : -ENOMEM;
+	struct known *known = fp_hashmap_put(&window->resolved, &record->key, NULL);
+	int error = known ? 0 : -ENOMEM;
 
-	if (!error && fresh)
-		error = fp_resolver_resolve(resolver, record, window->profile, resolved);
-	if (error && resolved)
+	if (!error && !usable(window, known)) {
+		error = fp_resolver_resolve(resolver, record, window->profile, &known->resolved);
+		known->epoch = window->epochs + 1;
+	}
+	if (error && known)
 		fp_hashmap_remove(&window->resolved, &record->key);
-	else
-		*ret = resolved;
+	else if (known)
+		*ret = &known->resolved;
 	return error;
 }
 
@@ -86,6 +105,7 @@ static int count_quality(struct fp_window *window, enum fp_profile_type type,
 
 	counters[FP_QUALITY_FRAMES] += resolved->frames * count;
 	counters[FP_QUALITY_FRAMES_NO_BUILD_ID] += resolved->frames_no_build_id * count;
+	counters[FP_QUALITY_FRAMES_JIT] += resolved->frames_jit * count;
 	counters[FP_QUALITY_FRAMES_ANON] += resolved->frames_anon * count;
 	counters[FP_QUALITY_FRAMES_UNMAPPED] += resolved->frames_unmapped * count;
 	counters[FP_QUALITY_PROCESSES_UNKNOWN] += resolved->process_unknown ? count : 0;
@@ -132,8 +152,8 @@ int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum
 
 	if (!count->count)
 		return 0; // a stack of a task that has not come back yet
-	window->profile->quality[type].counters[FP_QUALITY_SAMPLES] += count->count;
 	if (!record) {
+		window->profile->quality[type].counters[FP_QUALITY_SAMPLES] += count->count;
 		window->stacks_lost[source] += count->count;
 		error = lost_stack(window->profile, &sample);
 		return error ? error : fp_profile_sample(window->profile, &sample);
@@ -141,6 +161,11 @@ int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum
 	error = resolve_once(window, resolver, record, &resolved);
 	if (error)
 		return error;
+	if (resolved->unwanted) {
+		window->relabel_dropped[source] += count->count;
+		return 0;
+	}
+	window->profile->quality[type].counters[FP_QUALITY_SAMPLES] += count->count;
 	sample.stack = resolved->stack;
 	sample.labels = resolved->labels;
 	error = count_quality(window, type, resolved, count->count);
@@ -191,6 +216,15 @@ static int name_unclosed(struct fp_window *window)
 				    "switch_in.missed.return_unseen", unclosed);
 }
 
+// With the samples of the profile these are all that were aggregated.
+static int name_unwanted(struct fp_window *window, enum fp_source source)
+{
+	if (!window->relabel_dropped[source])
+		return 0;
+	return fp_quality_set_named(window->profile, profile_type(source), "relabel.dropped",
+				    window->relabel_dropped[source]);
+}
+
 static int complete_quality(struct fp_window *window, enum fp_source source,
 			    const struct fp_window_facts *facts)
 {
@@ -206,6 +240,8 @@ static int complete_quality(struct fp_window *window, enum fp_source source,
 	quality->counters[FP_QUALITY_MAP_CAPACITY] = facts->capacity;
 	quality->counters[FP_QUALITY_EPOCHS] = window->epochs;
 	error = fp_profile_cstring(window->profile, facts->hook[source], &quality->hook);
+	if (!error)
+		error = name_unwanted(window, source);
 	if (source == FP_SOURCE_OFFCPU) {
 		if (!error)
 			error = name_outcomes(window, type, FP_PROGRAM_SWITCH_OUT);
@@ -221,14 +257,16 @@ static int complete_quality(struct fp_window *window, enum fp_source source,
 static void expect_samples(struct fp_window *window, const struct fp_window_facts *facts)
 {
 	uint64_t from_ns = window->start.busy_ns, to_ns = window->end.busy_ns;
+	uint64_t unwanted = window->relabel_dropped[FP_SOURCE_CPU];
 	double samples;
 
 	if (!facts->has_source[FP_SOURCE_CPU] || from_ns == UINT64_MAX || to_ns == UINT64_MAX ||
 	    to_ns < from_ns)
 		return;
-	samples = (double)(to_ns - from_ns) / FP_NS_PER_S * facts->hz_actual;
+	// What a rule drops is missing on purpose, so it is not expected either.
+	samples = (double)(to_ns - from_ns) / FP_NS_PER_S * facts->hz_actual - (double)unwanted;
 	window->profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_EXPECTED_SAMPLES] =
-	    (uint64_t)(samples + 0.5);
+	    samples > 0 ? (uint64_t)(samples + 0.5) : 0;
 }
 
 int fp_window_close(struct fp_window *window, const struct fp_window_facts *facts,

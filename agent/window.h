@@ -20,6 +20,7 @@ struct fp_window {
 	struct fp_hashmap resolved; // fp_key → private
 	struct fp_totals totals[FP_PROGRAM_COUNT];
 	uint64_t stacks_lost[FP_SOURCE_COUNT];
+	uint64_t relabel_dropped[FP_SOURCE_COUNT]; // samples that a relabel rule does not want
 	uint64_t sideband_lost;
 	uint32_t entries_peak, epochs;
 	struct fp_moment start, end;
@@ -33,6 +34,9 @@ int fp_window_open(struct fp_window *window, uint32_t tgid, const struct fp_mome
 void fp_window_end(struct fp_window *window);
 void fp_window_free(struct fp_window *window);
 
+// False when a count of the record needs it to be resolved: for the first time in this window, or
+// again in this epoch, since names may have come or changed.
+bool fp_window_knows(const struct fp_window *window, const struct fp_stack_record *record);
 // One drained entry. record may be NULL: the count then stands under "[stack lost]".
 int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum fp_source source,
 		    const struct fp_count *count, const struct fp_stack_record *record);

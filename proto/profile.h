@@ -111,7 +111,8 @@ struct fp_sample {
 	X(SIDEBAND_LOST, "sideband_lost", "process events lost by the kernel")                     \
 	X(MAP_ENTRIES_PEAK, "map_entries_peak", "most stacks held in one epoch")                   \
 	X(MAP_CAPACITY, "map_capacity", "stacks one epoch can hold")                               \
-	X(EPOCHS, "epochs", "epoch switches in this window")
+	X(EPOCHS, "epochs", "epoch switches in this window")                                       \
+	X(FRAMES_JIT, "frames_jit", "frames of JITed code that a perf map names")
 
 #define FP_QUALITY_ENUM(id, name, text) FP_QUALITY_##id,
 enum fp_quality_counter { FP_QUALITY_COUNTERS(FP_QUALITY_ENUM) FP_QUALITY_COUNT };

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the kernel's maps to a window: what one epoch held is resolved and counted.
+#include "session_state.h"
+
+#include "common/clock.h"
+#include "names.h"
+#include "outcomes.h"
+#include "sideband.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+// What a drain may wait for answers about files and perf maps.
+#define SETTLE_BUDGET_NS (FP_NS_PER_S / 4)
+
+static int take_count(enum fp_source source, const struct fp_key *key, const struct fp_count *count,
+		      void *context)
+{
+	struct fp_session *session = context;
+
+	if (session->drained_count == session->drained_capacity) {
+		size_t capacity = session->drained_capacity ? session->drained_capacity * 2 : 1024;
+		struct drained *more = realloc(session->drained, capacity * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		session->drained = more;
+		session->drained_capacity = capacity;
+	}
+	session->drained[session->drained_count++] =
+	    (struct drained){ .source = source, .key = *key, .count = *count };
+	return 0;
+}
+
+static bool epoch_balanced(const struct fp_epoch *epoch)
+{
+	const struct fp_totals *cpu = &epoch->totals[FP_PROGRAM_CPU];
+	const struct fp_totals *in = &epoch->totals[FP_PROGRAM_SWITCH_IN];
+
+	for (int program = 0; program < FP_PROGRAM_COUNT; program++) {
+		if (!fp_totals_balanced(&epoch->totals[program]))
+			return false;
+	}
+	return epoch->drained_count[FP_SOURCE_CPU] == cpu->outcomes[FP_OUTCOME_AGGREGATED] &&
+	       epoch->drained_count[FP_SOURCE_OFFCPU] == in->outcomes[FP_OUTCOME_AGGREGATED] &&
+	       epoch->drained_value[FP_SOURCE_OFFCPU] == in->value;
+}
+
+static void keep_books(struct fp_session *session, const struct fp_epoch *epoch)
+{
+	struct fp_session_stats *stats = &session->stats;
+
+	fp_window_epoch(&session->window, epoch);
+	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
+		fp_totals_add(&stats->totals[program], &epoch->totals[program]);
+	for (int source = 0; source < FP_SOURCE_COUNT; source++) {
+		stats->samples[source] += epoch->drained_count[source];
+		stats->value[source] += epoch->drained_value[source];
+		if (epoch->entries[source] > stats->entries_peak)
+			stats->entries_peak = epoch->entries[source];
+	}
+	// asked of the kernel once per epoch, since every map costs a look at /proc
+	stats->map_bytes = fp_sampler_map_bytes(session->sampler);
+	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
+		fp_sampler_run_time(session->sampler, program, &stats->bpf_run_ns[program],
+				    &stats->bpf_runs[program]);
+	stats->epochs++;
+	stats->balance_errors += !epoch_balanced(epoch);
+}
+
+// Asks what resolving will want to know, and waits for the answers, but not for long.
+static int ask_about_drained(struct fp_session *session, uint32_t set)
+{
+	int error = 0;
+
+	if (!session->config.names)
+		return 0;
+	for (size_t i = 0; i < session->drained_count && !error; i++) {
+		const struct fp_stack_record *record =
+		    fp_records_find(&session->records, set, &session->drained[i].key);
+
+		if (record && !fp_window_knows(&session->window, record))
+			error = fp_questions_ask(&session->resolver, record);
+	}
+	if (!error)
+		fp_names_settle(session->config.names, SETTLE_BUDGET_NS);
+	return error;
+}
+
+static int resolve_drained(struct fp_session *session, uint32_t set)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < session->drained_count && !error; i++) {
+		const struct drained *entry = &session->drained[i];
+		const struct fp_stack_record *record =
+		    fp_records_find(&session->records, set, &entry->key);
+
+		session->stats.stacks_lost[entry->source] += record ? 0 : entry->count.count;
+		error = fp_window_count(&session->window, &session->resolver, entry->source,
+					&entry->count, record);
+	}
+	return error;
+}
+
+// Resolves what one epoch left in session->drained, with the process events up to its end.
+static int fold_drained(struct fp_session *session)
+{
+	uint32_t set = session->epoch.index & 1;
+	uint64_t unwanted[FP_SOURCE_COUNT];
+	int error = fp_session_read_events(session);
+
+	memcpy(unwanted, session->window.relabel_dropped, sizeof(unwanted));
+	if (!error)
+		error = ask_about_drained(session, set);
+	if (!error)
+		error = resolve_drained(session, set);
+	for (int source = 0; source < FP_SOURCE_COUNT; source++)
+		session->stats.relabel_dropped[source] +=
+		    session->window.relabel_dropped[source] - unwanted[source];
+	if (!error)
+		error = fp_records_end_epoch(&session->records, set);
+	if (session->config.names)
+		fp_names_end_epoch(session->config.names);
+	fp_process_table_retire(session->processes, session->epoch.start_monotonic_ns);
+	return error;
+}
+
+int fp_session_drain(struct fp_session *session)
+{
+	int error;
+
+	session->drained_count = 0;
+	error = fp_sampler_drain(session->sampler, fp_session_take_record, take_count, session,
+				 &session->epoch);
+	if (error)
+		return error;
+	keep_books(session, &session->epoch);
+	return fold_drained(session);
+}
+
+static int hand_out_window(struct fp_session *session, struct fp_profile **ret_profile)
+{
+	const struct fp_sampler_config *sampler = &session->config.sampler;
+	struct fp_window_facts facts = {
+		.hz_requested = sampler->cpu_hz,
+		.hz_actual = fp_sampler_hz(session->sampler),
+		.cpus = session->stats.cpus,
+		.capacity = fp_sampler_capacity(session->sampler),
+		.has_source = { sampler->cpu_hz > 0, sampler->off_cpu },
+		.hook = { fp_sampler_hook(session->sampler, FP_SOURCE_CPU),
+			  fp_sampler_hook(session->sampler, FP_SOURCE_OFFCPU) },
+	};
+
+	return fp_window_close(&session->window, &facts, ret_profile);
+}
+
+int fp_session_close_window(struct fp_session *session, struct fp_profile **ret_profile)
+{
+	struct fp_profile *profile FP_AUTOPROFILE = NULL;
+	struct fp_moment end;
+	int error;
+
+	fp_session_sync_cpus(
+	    session); // a CPU that cannot be opened is fp_session_poll's to report, not
+		      // a reason to lose what the others have
+	fp_window_end(&session->window);
+	end = session->window.end;
+	error = fp_session_drain(session);
+	if (!error)
+		error = hand_out_window(session, &profile);
+	if (!error)
+		error = fp_window_open(&session->window, session->config.sampler.tgid, &end);
+	if (!error)
+		*ret_profile = fp_take_ptr(profile);
+	return error;
+}
+
+int fp_session_finish(struct fp_session *session, struct fp_profile **ret_profile)
+{
+	int error = 0;
+
+	fp_session_sync_cpus(session); // for the number of CPUs; see fp_session_close_window
+	fp_window_end(&session->window);
+	fp_sampler_stop(session->sampler);
+	// Nothing runs any more, but the epoch before the last switch was drained and the one
+	// after it is open; each drain empties one set.
+	for (int set = 0; set < FP_EPOCHS && !error; set++)
+		error = fp_session_drain(session);
+	return error ? error : hand_out_window(session, ret_profile);
+}
+
+uint64_t fp_session_window_bytes(const struct fp_session *session)
+{
+	const struct fp_window *window = &session->window;
+
+	return fp_profile_bytes(window->profile) + fp_hashmap_bytes(&window->resolved);
+}
+
+void fp_session_stats(const struct fp_session *session, struct fp_session_stats *ret)
+{
+	struct fp_process_stats processes;
+
+	*ret = session->stats;
+	fp_process_table_stats(session->processes, &processes);
+	ret->processes = processes.processes;
+	ret->process_bytes = processes.bytes;
+	memcpy(ret->evicted, processes.evicted, sizeof(ret->evicted));
+	ret->process_reads = processes.lazy_reads;
+	ret->process_reads_failed = processes.lazy_failed;
+	ret->address_lookups = processes.lookups;
+	ret->sideband_ring_bytes = fp_sideband_ring_bytes(session->sideband);
+	ret->capacity = fp_sampler_capacity(session->sampler);
+	ret->hz = fp_sampler_hz(session->sampler);
+	for (int source = 0; source < FP_SOURCE_COUNT; source++)
+		ret->hook[source] = fp_sampler_hook(session->sampler, source);
+}
+
+const struct fp_epoch *fp_session_last_epoch(const struct fp_session *session)
+{
+	return &session->epoch;
+}
+
+struct fp_kernel_map *fp_session_kernel_map(const struct fp_session *session)
+{
+	return session->kernel;
+}
