@@ -44,7 +44,8 @@ static const int plain_calls[] = {
 	SCMP_SYS(close),	SCMP_SYS(fstat),	 SCMP_SYS(brk),
 	SCMP_SYS(munmap),	SCMP_SYS(mremap),	 SCMP_SYS(madvise),
 	SCMP_SYS(exit_group),	SCMP_SYS(exit),		 SCMP_SYS(rt_sigreturn),
-	SCMP_SYS(sysinfo), // the C library's qsort asks for the size of memory
+	SCMP_SYS(sysinfo),   // the C library's qsort asks for the size of memory
+	SCMP_SYS(getrandom), // and its allocator for the seed of its checks
 #if WITH_SANITIZER
 	SCMP_SYS(sigaltstack),	SCMP_SYS(gettid),	 SCMP_SYS(getpid),
 	SCMP_SYS(futex),	SCMP_SYS(sched_yield),	 SCMP_SYS(rt_sigprocmask),
