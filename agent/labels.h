@@ -19,8 +19,8 @@ struct fp_labeler_options {
 	const char *static_labels; // `name=value, …`
 	const char *relabel;	   // rules, docs/labels.md; checked by fp_relabel_check
 	const char *log_directory; // "/var/log": its containers/ and pods/ name Kubernetes pods
-	const char *cgroup_root;   // "/sys/fs/cgroup"
-	uint32_t cgroup_subsystem; // what record->cgroup_id is of, fp_cgroup_choose
+	uint32_t cgroup_subsystem; // what record->cgroup_id is of, fp_sampler_cgroup_subsystem
+	const char *hostname;	   // ends the names of static pods; NULL: what the kernel says
 };
 
 int fp_labeler_new(const struct fp_labeler_options *options, struct fp_labeler **ret);
@@ -36,12 +36,26 @@ struct fp_labeler_process { // whom the record was taken in
 	uint64_t start_ns;
 	const char *executable; // base name
 };
+// Looks up at once what is gone later: to be called when a record arrives, so that what runs
+// in a container of a second is not without one at the drain. Optional, and cheap.
+void fp_labeler_see(struct fp_labeler *labeler, const struct fp_stack_record *record);
 // The label set of the record. *ret_dropped: a rule says that the sample is not wanted; the
 // caller counts it as filtered by `relabel`.
 int fp_labeler_describe(struct fp_labeler *labeler, const struct fp_stack_record *record,
 			const struct fp_labeler_process *process, struct fp_profile *profile,
 			uint32_t *ret_labels, bool *ret_dropped);
 uint64_t fp_labeler_bytes(const struct fp_labeler *labeler); // memory held
+
+struct fp_labeler_stats {	   // running sums, for metrics
+	uint64_t bytes;		   // as fp_labeler_bytes
+	uint64_t cgroups_found;	   // control groups whose id was looked up
+	uint64_t cgroups_gone;	   // that were gone by then
+	uint64_t processes_read;   // /proc/PID/cgroup read instead
+	uint64_t inherited;	   // processes that got what their parent had
+	uint64_t unknown;	   // processes of which nothing could be told
+	uint64_t relabel_overruns; // values that were too much for a rule
+};
+void fp_labeler_stats(const struct fp_labeler *labeler, struct fp_labeler_stats *ret);
 
 // -EINVAL and a sentence in error naming the rule when the text is not a list of rules.
 int fp_relabel_check(const char *rules, struct fp_buf *error);

@@ -39,7 +39,7 @@ int fp_label_set_put(struct fp_label_set *set, const char *name, size_t name_siz
 			*label = set->rows[--set->count];
 		return 0;
 	}
-	if (row == FP_LABELS_MAX)
+	if (row == FP_LABELS_MAX || name_size > FP_LABEL_VALUE_MAX)
 		return -ENOSPC;
 	if (value_size > FP_LABEL_VALUE_MAX)
 		value_size = FP_LABEL_VALUE_MAX;
