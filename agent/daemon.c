@@ -353,6 +353,7 @@ static void release(struct fp_daemon *daemon)
 	fp_control_freep(&daemon->control);
 	fp_session_freep(&daemon->session);
 	free(daemon->session_labels);
+	fp_daemon_symbols_free(&daemon->symbols);
 	fp_daemon_ship_end(daemon);
 	fp_spool_freep(&daemon->spool);
 	fp_loop_freep(&daemon->loop);
@@ -376,6 +377,7 @@ int fp_daemon_run(const struct fp_agent_config_source *source, struct fp_agent_c
 	daemon->source = source;
 	daemon->lock_fd = daemon->metrics_fd = -1;
 	daemon->start_boottime_ns = fp_boottime_ns();
+	fp_daemon_symbols_init(&daemon->symbols, daemon);
 	fp_daemon_set_log_level(&daemon->config);
 	code = start(daemon);
 	if (code == FP_EXIT_OK)

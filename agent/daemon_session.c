@@ -112,6 +112,7 @@ static int on_turn(struct fp_loop_source *source, uint32_t events, void *context
 	on_session(source, events, context);
 	if (raise)
 		fp_privilege_admin(false);
+	fp_daemon_symbols_turn(&daemon->symbols);
 	fp_daemon_metrics_update(daemon);
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "common/loop.h"
 #include "config.h"
 #include "control.h"
+#include "daemon_symbols.h"
 #include "identity.h"
 #include "preflight.h"
 #include "session.h"
@@ -63,6 +64,10 @@ struct fp_daemon {
 	struct fp_loop_source *ship_timer;
 	uint64_t ship_started_ns, ship_delay_ns; // boottime; back-off of the next start
 	uint64_t ship_starts;
+
+	// daemon_symbols
+	struct fp_names *names; // NULL: without
+	struct fp_daemon_symbols symbols;
 
 	struct fp_control *control;
 	bool reload_failed;

@@ -78,6 +78,7 @@ void fp_daemon_window_deliver(struct fp_daemon *daemon, struct fp_profile *profi
 	int r =
 	    fp_identity_stamp(&daemon->identity, fp_spool_next_sequence(daemon->spool), profile);
 
+	fp_daemon_symbols_remember(&daemon->symbols, profile);
 	if (r == 0)
 		r = fp_spool_put(daemon->spool, profile);
 	note_put(daemon, profile, r);

@@ -92,7 +92,9 @@ void fp_names_end_epoch(struct fp_names *names);
 // cannot be had any more, -ENODATA it has no symbols, -EBADMSG not an ELF file or another build.
 typedef void (*fp_names_table_fn)(const struct fp_build *build, int error,
 				  const struct fp_buf *text, void *context);
-// One at a time: -EBUSY. The file's build is verified by the role before it is read.
+// A file without start, end, device and inode stands for whatever lies at its name, below the root
+// of tgid or our own. One at a time: -EBUSY. The file's build is verified by the role before it is
+// read.
 int fp_names_table(struct fp_names *names, const struct fp_names_file *file,
 		   const struct fp_build *build, fp_names_table_fn done, void *context);
 

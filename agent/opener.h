@@ -33,13 +33,14 @@ struct fp_opener_request { // then name, deny list and packet, without NULs
 	uint32_t serial;
 	uint32_t tgid, parent_tgid;
 	uint64_t start, end;	   // FILE: of the mapping
-	uint64_t device, inode;	   // FILE: major << 32 | minor, of the file that is expected
+	uint64_t device, inode;	   // FILE: major << 32 | minor, of the file that is expected;
+				   // with start and end all 0: any file of that name
 	uint64_t process_start_ns; // PERF_MAP: CLOCK_MONOTONIC, 0: not known
 	uint64_t not_before_ns;	   // PERF_MAP: CLOCK_REALTIME, a file last written earlier is
-	    // an older process's
-	uint64_t max_bytes;    // PERF_MAP
-	uint64_t known_device; // of an earlier answer: when nothing has changed, nothing is
-	uint64_t known_inode;  // sent. 0: no earlier answer
+				   // an older process's
+	uint64_t max_bytes;	   // PERF_MAP
+	uint64_t known_device;	   // of an earlier answer: when nothing has changed, nothing is
+	uint64_t known_inode;	   // sent. 0: no earlier answer
 	uint64_t known_change_ns, known_size; // FILE alone: content counts
 	uint32_t name_size, deny_size, packet_size;
 	uint32_t padding;
