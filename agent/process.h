@@ -10,8 +10,9 @@
 // they ended has been resolved.
 // Memory is bounded. What goes first when it is short: ended instances without a stack that
 // waits (nothing is lost); then running ones, the least recently used first (read again from
-// /proc when asked about); last ended ones whose stacks wait (counted: their frames become
-// explained exceptions). Never the one in use. An address space of more than
+// /proc when asked about); last ended ones whose stacks wait, oldest first (their frames become
+// explained exceptions), but these before running ones where they are the majority. Never the
+// one in use; all are counted. An address space of more than
 // FP_PROCESS_MAPPINGS_MAX mappings is not held: only the mappings that stacks ask for are looked
 // up, one by one, while the process runs.
 // Trust: structure from the kernel; names foreign. Threads: one owner.

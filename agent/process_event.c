@@ -164,8 +164,12 @@ static int apply_mmap(struct fp_process_table *table, const struct fp_event *eve
 		return r;
 	set = fp_process_newest(process)->set;
 	fp_process_touch(table, process);
-	if (set->live_count >= FP_PROCESS_MAPPINGS_MAX)
-		fp_process_make_sparse(table, set, 0);
+	if (set->live_count >= FP_PROCESS_MAPPINGS_MAX) {
+		bool sure = process->known_losses == table->losses;
+
+		fp_process_make_sparse(table, set, sure ? 0 : event->time_ns);
+		process->known_losses = table->losses;
+	}
 	r = event_file(table, event, &mapping.file);
 	if (r < 0)
 		return r;

@@ -34,6 +34,7 @@ void fp_process_list_remove(struct fp_process *process)
 	*(process->next ? &process->next->previous : &list->last) = process->previous;
 	process->previous = process->next = NULL;
 	process->list = NULL;
+	list->count--;
 }
 
 void fp_process_list_append(struct fp_process_list *list, struct fp_process *process)
@@ -43,6 +44,7 @@ void fp_process_list_append(struct fp_process_list *list, struct fp_process *pro
 	process->next = NULL;
 	*(list->last ? &list->last->next : &list->first) = process;
 	list->last = process;
+	list->count++;
 }
 
 static void list_move(struct fp_process_list *list, struct fp_process *process)
@@ -86,19 +88,27 @@ static struct fp_process *first_not_in_use(const struct fp_process_table *table,
 	return process && process == table->in_use ? process->next : process;
 }
 
+// A running one costs a reading when it is asked about again, a waiting one its frames; but where
+// those that wait are most of all, letting the last running ones go would not help for long.
 static struct fp_process *victim(const struct fp_process_table *table,
 				 enum fp_process_eviction *ret_why)
 {
-	const struct fp_process_list *lists[] = {
-		[FP_EVICTED_ENDED] = &table->ended,
-		[FP_EVICTED_RUNNING] = &table->running,
-		[FP_EVICTED_WAITING] = &table->waiting,
+	bool crowded = table->waiting.count > table->running.count;
+	const struct {
+		const struct fp_process_list *list;
+		enum fp_process_eviction why;
+	} order[] = {
+		{ &table->ended, FP_EVICTED_ENDED },
+		{ crowded ? &table->waiting : &table->running,
+		  crowded ? FP_EVICTED_WAITING : FP_EVICTED_RUNNING },
+		{ crowded ? &table->running : &table->waiting,
+		  crowded ? FP_EVICTED_RUNNING : FP_EVICTED_WAITING },
 	};
 
-	for (uint32_t i = FP_EVICTED_ENDED; i <= FP_EVICTED_WAITING; i++) {
-		struct fp_process *process = first_not_in_use(table, lists[i]);
+	for (size_t i = 0; i < FP_ARRAY_SIZE(order); i++) {
+		struct fp_process *process = first_not_in_use(table, order[i].list);
 
-		*ret_why = (enum fp_process_eviction)i;
+		*ret_why = order[i].why;
 		if (process)
 			return process;
 	}

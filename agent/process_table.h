@@ -40,6 +40,7 @@ struct fp_process {
 
 struct fp_process_list {
 	struct fp_process *first, *last;
+	uint32_t count;
 };
 
 struct fp_process_table {
