@@ -111,7 +111,7 @@ struct fp_stack_record {
 	fp_u8 epoch;	/* 0 or 1 */
 	fp_u16 kernel_len;
 	fp_u16 user_len;
-	fp_u8 kernel_thread;	/* 1: no user side */
+	fp_u8 kernel_thread; /* 1: of no process; exiting tasks are of one, and have no user side */
 	fp_u8 kernel_truncated; /* 1: the kernel stack may be cut at the limit */
 	fp_u8 padding[2];
 	char comm[FP_COMM_LEN]; /* thread name, raw bytes */

@@ -44,10 +44,10 @@ static __always_inline int sample_cpu(void *context, const struct fp_user_regist
 	scratch->record.time_ns = bpf_ktime_get_ns();
 	scratch->record.kernel_len = 0;
 	scratch->record.kernel_truncated = 0;
-	scratch->record.kernel_thread = !fp_has_user_side(task, flags);
+	scratch->record.kernel_thread = (flags & PF_KTHREAD) != 0;
 	if (!registers.known) {
 		kernel_len = fp_take_kernel_stack(context, scratch, &hash);
-		if (!scratch->record.kernel_thread)
+		if (fp_has_user_side(task, flags))
 			fp_saved_registers(task, &registers);
 	}
 	fp_take_user_side(context, scratch, task, &registers, kernel_len, &hash);

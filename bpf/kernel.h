@@ -75,6 +75,7 @@ struct thread_struct {
 };
 
 struct mm_struct {
+	unsigned long end_code;
 	unsigned long start_stack;
 };
 

@@ -83,10 +83,10 @@ static __always_inline void take_stack(void *context, struct fp_scratch *scratch
 	scratch->record.state = state;
 	scratch->record.epoch = epoch;
 	scratch->record.time_ns = bpf_ktime_get_ns();
-	scratch->record.kernel_thread = !fp_has_user_side(task, task->flags);
+	scratch->record.kernel_thread = (task->flags & PF_KTHREAD) != 0;
 	fp_hash_mix(&hash, state);
 	kernel_len = fp_take_kernel_stack(context, scratch, &hash);
-	if (!scratch->record.kernel_thread)
+	if (fp_has_user_side(task, task->flags))
 		fp_saved_registers(task, &registers);
 	fp_take_user_side(context, scratch, task, &registers, kernel_len, &hash);
 	fp_hash_finish(&hash, &scratch->record.key);

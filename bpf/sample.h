@@ -78,9 +78,16 @@ static __always_inline int fp_outcome(struct fp_totals *totals, enum fp_outcome 
 	return 0;
 }
 
+/*
+ * Whether the task's saved registers say where its program is. An exiting task has no memory
+ * any more. In an execve the registers are still those of the old program when the memory is
+ * already the new one's: walked, they would give frames of whatever the new program has at the
+ * old one's addresses. New memory has no end of code until just before the new registers are set.
+ */
 static __always_inline bool fp_has_user_side(struct task_struct *task, u32 flags)
 {
-	return !(flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) && task->mm != NULL;
+	return !(flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)) && task->mm != NULL &&
+	       task->mm->end_code;
 }
 
 /* Fills the identity of the task into the record and starts the key with it. */

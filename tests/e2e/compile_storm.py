@@ -119,7 +119,7 @@ def main():
     if ProcessLog.why_not():
         skip(ProcessLog.why_not())
     check = Check()
-    seconds = 60 if full() else 6
+    seconds = 60 if full() else 20
     with tempfile.TemporaryDirectory(prefix="storm.") as name:
         log, truth, records, spool = take(build, pathlib.Path(name), seconds)
     print(f"-- {truth['compiles']} compiles in {truth['wall_ns'] / 1e9:.1f} s; the agent with its "
