@@ -205,7 +205,8 @@ static int remember(struct fp_places *places, uint32_t tgid, uint64_t start_ns, 
 	return 0;
 }
 
-// What the parent has: it had it when it forked, or moved since, which few do.
+// What the parent has: it had it when it forked, or moved since, which few do. Process 1 is
+// everybody's parent after their own, and puts what it starts elsewhere: it tells nothing.
 static int by_parent(struct fp_places *places, const struct fp_stack_record *record,
 		     uint32_t parent, uint32_t *ret_place)
 {
@@ -214,7 +215,7 @@ static int by_parent(struct fp_places *places, const struct fp_stack_record *rec
 	int r;
 
 	*ret_place = NOWHERE;
-	if (parent == 0)
+	if (parent <= 1)
 		return 0;
 	if (known && known->start_ns <= record->start_ns) {
 		*ret_place = known->place;

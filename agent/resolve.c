@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve.h"
 
-#include "resolve_labels.h"
 #include "resolve_vdso.h"
 
 #include <errno.h>
@@ -264,8 +263,8 @@ static int identify_process(struct stack_builder *stack)
 		if (r == 0 && stack->view.executable[0])
 			process.executable = stack->view.executable;
 	}
-	return fp_resolve_labels(stack->resolver, record, process.executable, stack->profile,
-				 &stack->resolved->labels);
+	return fp_labeler_describe(stack->resolver->labeler, record, &process, stack->profile,
+				   &stack->resolved->labels, &stack->resolved->unwanted);
 }
 
 static int add_frames(struct stack_builder *stack)

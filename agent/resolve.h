@@ -17,7 +17,6 @@ struct fp_resolver {
 	struct fp_process_table *processes;
 	struct fp_kernel_map *kernel;
 	struct fp_labeler *labeler;
-	const char *static_labels; // `name=value, …` from the configuration, or NULL
 	struct fp_names *names;	   // NULL: the kernel's build-IDs only, no JIT names
 };
 

@@ -62,6 +62,22 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 	return error;
 }
 
+static int open_labeler(struct fp_session *session, struct fp_refusal *refusal)
+{
+	struct fp_labeler_options options = { .static_labels = session->config.static_labels,
+					      .log_directory = "/var/log" };
+	int error;
+
+	if (session->config.labels)
+		options = *session->config.labels;
+	options.cgroup_subsystem = fp_sampler_cgroup_subsystem(session->sampler);
+	error = fp_labeler_new(&options, &session->labeler);
+	session->config.labels = NULL; // not ours any longer
+	if (error)
+		fp_refusal_explain(error, "reading the labels and their rules", refusal);
+	return error;
+}
+
 static int catch_up(void *context);
 
 int fp_session_open(const struct fp_session_config *config, struct fp_session **ret,
@@ -82,11 +98,13 @@ int fp_session_open(const struct fp_session_config *config, struct fp_session **
 		return error;
 	}
 	error = open_parts(session, refusal);
+	if (!error)
+		error = open_labeler(session, refusal);
 	if (error)
 		return error;
 	session->resolver = (struct fp_resolver){ .processes = session->processes,
 						  .kernel = session->kernel,
-						  .static_labels = config->static_labels,
+						  .labeler = session->labeler,
 						  .names = config->names };
 	fp_process_table_set_catch_up(session->processes, catch_up, session);
 	session->stats.map_bytes = fp_sampler_map_bytes(session->sampler);
@@ -107,6 +125,7 @@ void fp_session_free(struct fp_session *session)
 	fp_window_free(&session->window);
 	fp_records_free(&session->records);
 	fp_questions_free(&session->questions);
+	fp_labeler_free(session->labeler);
 	fp_process_table_free(session->processes);
 	fp_kernel_map_free(session->kernel);
 	fp_close_fd(&session->epoll_fd);
@@ -124,6 +143,8 @@ int fp_session_take_record(const struct fp_stack_record *record, void *context)
 	struct fp_session *session = context;
 	int error = fp_records_add(&session->records, record);
 
+	if (session->labeler) // a control group may be gone when the record is resolved
+		fp_labeler_see(session->labeler, record);
 	return error ? error : fp_questions_note(&session->questions, record);
 }
 

@@ -21,6 +21,7 @@ struct fp_session {
 	struct fp_sideband *sideband;
 	struct fp_process_table *processes;
 	struct fp_kernel_map *kernel;
+	struct fp_labeler *labeler;
 	struct fp_resolver resolver;
 	struct fp_records records;
 	struct fp_questions questions;

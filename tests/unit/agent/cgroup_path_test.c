@@ -9,14 +9,12 @@
 
 static void check(const struct cgroup_case *c, const struct fp_cgroup_facts *facts)
 {
-	const char *in_pod = c->pod_container_id ? c->pod_container_id : c->container_id;
-
 	assert_string_equal(facts->container_id, c->container_id);
 	assert_string_equal(facts->runtime, c->runtime);
 	assert_string_equal(facts->pod_uid, c->pod_uid);
 	assert_string_equal(facts->unit, c->unit);
 	assert_string_equal(facts->slice, c->slice);
-	assert_string_equal(facts->pod_container_id, c->pod_uid[0] ? in_pod : "");
+	assert_string_equal(facts->pod_container_id, c->pod_uid[0] ? c->container_id : "");
 	assert_int_equal(facts->has_name,
 			 !strcmp(c->runtime, "lxc") || !strcmp(c->runtime, "nspawn"));
 }
@@ -48,6 +46,19 @@ static void test_cut(void **state)
 			assert_in_range(strlen(facts.unit), 0, FP_UNIT_NAME_MAX - 1);
 		}
 	}
+}
+
+// docker inside a pod: the inner container is whose the process is, the outer one whose the pod is
+static void test_nested_in_pod(void **state)
+{
+	static const char path[] = QOS U_ ".slice/cri-containerd-" A ".scope/docker/" B;
+	struct fp_cgroup_facts facts;
+
+	fp_cgroup_path_parse(path, strlen(path), &facts);
+	assert_string_equal(facts.container_id, B);
+	assert_string_equal(facts.runtime, "docker");
+	assert_string_equal(facts.pod_container_id, A);
+	assert_string_equal(facts.pod_uid, U);
 }
 
 static void test_long_names(void **state)
@@ -120,6 +131,7 @@ int main(void)
 	const struct CMUnitTest cases[] = {
 		FP_CASE("every spelling of the corpus is understood", test_corpus),
 		FP_CASE("a text cut anywhere is read within its bounds", test_cut),
+		FP_CASE("of containers in a pod's container both are known", test_nested_in_pod),
 		FP_CASE("a name longer than any unit's is none", test_long_names),
 		FP_CASE("the hierarchy that tells most is chosen", test_choice),
 	};

@@ -7,7 +7,6 @@
 struct cgroup_case {
 	const char *sentence, *text;
 	const char *container_id, *runtime, *pod_uid, *unit, *slice;
-	const char *pod_container_id; // NULL: container_id when there is a pod, else ""
 };
 
 #define A   "1f0c4a5b9d3e7c8f2a6b0d4e8c1f5a9b3d7e0c4f8a2b6d1e5c9f3a7b0d4e8c12"
@@ -68,7 +67,6 @@ static const struct cgroup_case cgroup_cases[] = {
 	{ "kind, cgroupfs", "0::/docker/" B "/kubelet/kubepods/besteffort/pod" U "/" A "\n", A, "", U, "", "" },
 	{ "kind: a unit of the node", "0::/docker/" B "/system.slice/containerd.service\n", B, "docker", "", "containerd.service", "system.slice" },
 	{ "k3d", "0::/docker/" B "/k3s/kubepods/burstable/pod" U "/" A "\n", A, "", U, "", "" },
-	{ "docker inside a pod: the inner container, the pod's kept", "0::" QOS U_ ".slice/cri-containerd-" A ".scope/docker/" B "\n", B, "docker", U, "", "kubepods-burstable.slice", A },
 	{ "minikube in docker", "0::/docker/" B "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" U_ ".slice/docker-" A ".scope\n", A, "docker", U, "", "kubepods-besteffort.slice" },
 
 	{ "podman", "0::/machine.slice/libpod-" A ".scope\n", A, "podman", "", "", "machine.slice" },

@@ -15,6 +15,7 @@
 static struct fp_kernel_map *kernel;
 static struct fp_profile *profile;
 static struct fp_resolver resolver;
+static struct fp_labeler *labeler;
 
 struct stack {
 	struct fp_stack_record record;
@@ -32,12 +33,14 @@ static int begin(void **state)
 	map_at(113, SHELL, NO_ID, 0x1000, "/opt/noid.so", 0);
 	map_at(114, SHELL, JIT, 0x1000, "//anon", 0);
 	map_at(115, SHELL, VDSO, 0x1000, "[vdso]", 0);
-	resolver = (struct fp_resolver){ .processes = table, .kernel = kernel };
+	assert_int_equal(fp_labeler_new(&(struct fp_labeler_options){ 0 }, &labeler), 0);
+	resolver = (struct fp_resolver){ .processes = table, .kernel = kernel, .labeler = labeler };
 	return fp_profile_new(&profile);
 }
 
 static int end(void **state)
 {
+	fp_labeler_freep(&labeler);
 	fp_profile_freep(&profile);
 	fp_kernel_map_freep(&kernel);
 	return steps_end(state);
@@ -138,7 +141,7 @@ static void test_kinds_of_frames(void **state)
 	assert_int_equal(profile->builds[frame(&resolved, 3)->build].kind, FP_BUILD_GNU);
 	assert_int_equal(profile->builds[frame(&resolved, 3)->build].id[5], 1);
 	assert_int_equal(profile->builds[frame(&resolved, 5)->build].kind, FP_BUILD_NONE);
-	expect_labels(&resolved, "executable=prog,thread=worker");
+	expect_labels(&resolved, "executable=prog,service_name=prog,thread=worker");
 }
 
 static void test_return_address_at_the_end(void **state)
@@ -229,7 +232,7 @@ static void test_unknown_process(void **state)
 	assert_true(resolved.has_user);
 	assert_int_equal(resolved.walk_end, FP_WALK_END_UNKNOWN);
 	assert_int_equal(resolved.stop_build, FP_NO_BUILD);
-	expect_labels(&resolved, "executable=[unknown],thread=worker");
+	expect_labels(&resolved, "executable=[unknown],service_name=[unknown],thread=worker");
 }
 
 static void test_kernel_thread(void **state)
@@ -245,7 +248,7 @@ static void test_kernel_thread(void **state)
 	assert_false(resolved.has_user);
 	assert_false(resolved.process_unknown);
 	assert_int_equal(resolved.walk_end, FP_WALK_END_NONE);
-	expect_labels(&resolved, "executable=[kernel],thread=worker");
+	expect_labels(&resolved, "executable=[kernel],service_name=[kernel],thread=worker");
 }
 
 static void test_off_cpu(void **state)
@@ -261,43 +264,32 @@ static void test_off_cpu(void **state)
 	resolved = resolve(&stack);
 	expect_frames(&resolved, "[kernel]+0x1250 [kernel]+0x1310 [kernel]+0x1190 "
 				 "libc.so.6+0x1010 prog+0x1020");
-	expect_labels(&resolved, "executable=prog,state=uninterruptible,thread=worker");
+	expect_labels(&resolved,
+		      "executable=prog,service_name=prog,state=uninterruptible,thread=worker");
 	stack.record.state = 1;
 	resolved = resolve(&stack);
-	expect_labels(&resolved, "executable=prog,state=interruptible,thread=worker");
+	expect_labels(&resolved,
+		      "executable=prog,service_name=prog,state=interruptible,thread=worker");
 	stack.record.source = FP_SOURCE_CPU; // nothing is left out of a CPU sample
 	resolved = resolve(&stack);
 	assert_int_equal(resolved.frames, 7);
 }
 
-struct label_case {
-	const char *what, *text, *expected;
-};
-
-static const struct label_case label_cases[] = {
-	{ "no static labels", NULL, "executable=prog,thread=worker" },
-	{ "an empty list", "", "executable=prog,thread=worker" },
-	{ "labels with spaces around them", " zone = eu-1 , app=a b",
-	  "app=a b,executable=prog,thread=worker,zone=eu-1" },
-	{ "a name that is ours", "thread=mine,executable=x", "executable=prog,thread=worker" },
-	{ "a value with an equals sign", "k=a=b", "executable=prog,k=a=b,thread=worker" },
-	{ "an empty value", "k=", "executable=prog,k=,thread=worker" },
-	{ "no name and no value", "=x,y,,", "executable=prog,thread=worker" },
-};
-
-static void test_static_labels(void **state)
+static void test_unwanted(void **state)
 {
 	const uint64_t user[] = { CODE + 0x20 };
 	struct stack stack = stack_of(NULL, 0, user, 1);
+	struct fp_labeler_options options = { .relabel = "drop executable =~ prog" };
+	struct fp_resolved resolved;
+	uint32_t stacks = profile->stacks_count, labels = profile->labels_count;
 
-	for (size_t i = 0; i < FP_ARRAY_SIZE(label_cases); i++) {
-		struct fp_resolved resolved;
-
-		print_message("  %s\n", label_cases[i].what);
-		resolver.static_labels = label_cases[i].text;
-		resolved = resolve(&stack);
-		expect_labels(&resolved, label_cases[i].expected);
-	}
+	fp_labeler_freep(&labeler);
+	assert_int_equal(fp_labeler_new(&options, &labeler), 0);
+	resolver.labeler = labeler;
+	resolved = resolve(&stack);
+	assert_true(resolved.unwanted);
+	assert_int_equal(profile->stacks_count, stacks);
+	assert_int_equal(profile->labels_count, labels);
 }
 
 static void test_raw_thread_name(void **state)
@@ -312,7 +304,7 @@ static void test_raw_thread_name(void **state)
 	memcpy(stack.record.comm, hostile, sizeof(hostile));
 	resolved = resolve(&stack);
 	labels = &profile->labels[resolved.labels];
-	value = profile->label_pool[labels->first + 1].value;
+	value = profile->label_pool[labels->first + 2].value; // executable, service_name
 	assert_int_equal(profile->strings.sizes[value], sizeof(hostile));
 	assert_memory_equal(fp_profile_str(profile, value), hostile, sizeof(hostile));
 }
@@ -362,7 +354,7 @@ int main(void)
 		CASE("the user side of an unknown process says so", test_unknown_process),
 		CASE("a kernel thread has no user side", test_kernel_thread),
 		CASE("an off-CPU stack begins in the scheduler and has a state", test_off_cpu),
-		CASE("static labels are added and cannot hide ours", test_static_labels),
+		CASE("a sample that a rule drops leaves nothing in the profile", test_unwanted),
 		CASE("thread names stay as they are", test_raw_thread_name),
 		CASE("the longest stack fits, a longer one is refused", test_longest_stack),
 		CASE("a record without any frame is said to have none", test_no_stack_at_all),
