@@ -171,6 +171,13 @@ static int read_identity(struct fp_daemon *daemon)
 	return FP_EXIT_OK;
 }
 
+// Goes on without when it cannot be had.
+static int start_names(struct fp_daemon *daemon)
+{
+	fp_daemon_names_start(daemon);
+	return FP_EXIT_OK;
+}
+
 static int start_sampling(struct fp_daemon *daemon)
 {
 	struct fp_refusal refusal = { 0 };
@@ -303,6 +310,7 @@ static int (*const steps[])(struct fp_daemon *daemon) = {
 	read_identity,	 // may write to the state directory
 	open_spool,	 // the ship role reads it
 	start_ship,	 // we may still become its user
+	start_names,	 // likewise, and before there is memory that a fork would copy
 	start_sampling,	 // loads the programs
 	open_control,	 // the runtime directory may be root's
 	drop_privileges, // everything below runs with what is left
@@ -352,7 +360,7 @@ static void release(struct fp_daemon *daemon)
 {
 	fp_control_freep(&daemon->control);
 	fp_session_freep(&daemon->session);
-	free(daemon->session_labels);
+	fp_names_freep(&daemon->names);
 	fp_daemon_symbols_free(&daemon->symbols);
 	fp_daemon_ship_end(daemon);
 	fp_spool_freep(&daemon->spool);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct changes {
-	bool sampling, shipping, timing;
+	bool sampling, shipping, timing, names;
 	unsigned int count;
 };
 
@@ -27,6 +27,8 @@ static void note(const struct fp_setting *row, struct changes *changes)
 	changes->count++;
 	if (is_sampling(row))
 		changes->sampling = true;
+	else if (strcmp(row->section, "symbols") == 0)
+		changes->names = true;
 	else if (strcmp(row->section, "window") == 0)
 		changes->timing = true;
 	else if (strcmp(row->section, "collector") == 0 || strcmp(row->key, "listen") == 0)
@@ -76,6 +78,8 @@ static int apply(struct fp_daemon *daemon, struct fp_agent_config *config)
 		exchange(daemon, config, true); // the old session goes on with the old settings
 	if (changes.timing || changes.sampling)
 		fp_daemon_session_set_timers(daemon);
+	if (changes.names)
+		fp_daemon_names_reload(daemon);
 	if (changes.shipping)
 		fp_daemon_ship_restart(daemon);
 	fp_daemon_set_log_level(&daemon->config);

@@ -34,25 +34,30 @@ static int open_session(struct fp_daemon *daemon, const struct fp_session_config
 	return r;
 }
 
+// Borrowed from the configuration; nobody keeps them.
+static struct fp_labeler_options labels_of(const struct fp_daemon *daemon)
+{
+	return (struct fp_labeler_options){
+		.static_labels = daemon->config.labels_static,
+		.relabel = daemon->config.labels_relabel,
+		.log_directory = daemon->config.labels_log_directory,
+		.hostname = daemon->identity.hostname,
+	};
+}
+
 int fp_daemon_session_open(struct fp_daemon *daemon, struct fp_session **ret,
 			   struct fp_refusal *refusal)
 {
-	char *labels FP_AUTOFREE = strdup(daemon->config.labels_static);
+	const struct fp_labeler_options labels = labels_of(daemon);
 	struct fp_session_config config = {
-		.static_labels = labels,
+		.names = daemon->names,
+		.labels = &labels,
+		.process_memory_bytes = daemon->config.limits_process_memory,
 		.drain_interval_ns = daemon->config.window_drain_interval_ns,
 	};
-	int r;
 
-	if (!labels)
-		return -ENOMEM;
 	fp_agent_config_sampler(&daemon->config, walk_by_helper(daemon), &config.sampler);
-	r = open_session(daemon, &config, ret, refusal);
-	if (r < 0)
-		return r;
-	free(daemon->session_labels); // the session before this one is closed by now or never was
-	daemon->session_labels = fp_take_ptr(labels);
-	return 0;
+	return open_session(daemon, &config, ret, refusal);
 }
 
 int fp_daemon_open_snapshot(const struct fp_session_config *config, struct fp_session **ret,
@@ -60,9 +65,13 @@ int fp_daemon_open_snapshot(const struct fp_session_config *config, struct fp_se
 {
 	struct fp_daemon *daemon = context;
 	struct fp_session_config snapshot = *config;
+	const struct fp_labeler_options labels = labels_of(daemon);
 	struct fp_sampler_config host;
 
 	fp_agent_config_sampler(&daemon->config, walk_by_helper(daemon), &host);
+	snapshot.names = daemon->names;
+	snapshot.labels = &labels;
+	snapshot.process_memory_bytes = daemon->config.limits_process_memory;
 	snapshot.sampler.hook = host.hook;
 	snapshot.sampler.max_user_frames = host.max_user_frames;
 	snapshot.sampler.use_helper_walk = host.use_helper_walk;
@@ -112,6 +121,7 @@ static int on_turn(struct fp_loop_source *source, uint32_t events, void *context
 	on_session(source, events, context);
 	if (raise)
 		fp_privilege_admin(false);
+	fp_daemon_names_watch(daemon);
 	fp_daemon_symbols_turn(&daemon->symbols);
 	fp_daemon_metrics_update(daemon);
 	return 0;
@@ -227,14 +237,11 @@ int fp_daemon_session_reopen(struct fp_daemon *daemon)
 	struct fp_session *old = daemon->session;
 	struct fp_session *session = NULL;
 	struct fp_refusal refusal = { 0 };
-	char *old_labels FP_AUTOFREE = fp_take_ptr(daemon->session_labels);
 	int r = fp_daemon_session_open(daemon, &session, &refusal);
 
-	if (r < 0) {
-		daemon->session_labels = fp_take_ptr(old_labels);
+	if (r < 0)
 		return fp_error_r(r, "cannot sample with the new settings, keeping the old: %s",
 				  refusal.cause[0] ? refusal.cause : strerror(-r));
-	}
 	fp_loop_remove(daemon->session_source);
 	daemon->session_source = NULL;
 	daemon->session = session;

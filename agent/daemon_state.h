@@ -12,6 +12,8 @@
 #include "control.h"
 #include "daemon_symbols.h"
 #include "identity.h"
+#include "labels.h"
+#include "names.h"
 #include "preflight.h"
 #include "session.h"
 #include "ship.h"
@@ -46,7 +48,6 @@ struct fp_daemon {
 	// daemon_session
 	struct fp_session *session;
 	struct fp_loop_source *session_source, *turn_timer, *drain_timer, *window_timer;
-	char *session_labels;	       // must outlive the session
 	struct fp_session_stats ended; // sums of the sessions before this one
 	char online_cpus[128];	       // as last seen, when CAP_SYS_ADMIN is needed to follow
 
@@ -65,8 +66,11 @@ struct fp_daemon {
 	uint64_t ship_started_ns, ship_delay_ns; // boottime; back-off of the next start
 	uint64_t ship_starts;
 
+	// daemon_names
+	struct fp_names *names;		  // NULL: without
+	struct fp_names_stats names_said; // of which the log has told
+
 	// daemon_symbols
-	struct fp_names *names; // NULL: without
 	struct fp_daemon_symbols symbols;
 
 	struct fp_control *control;
@@ -114,6 +118,11 @@ void fp_daemon_ship_start(struct fp_daemon *daemon);
 int fp_daemon_ship_watch(struct fp_daemon *daemon); // SIGCHLD and the restart timer
 void fp_daemon_ship_restart(struct fp_daemon *daemon);
 void fp_daemon_ship_end(struct fp_daemon *daemon); // SIGTERM, 10 s, SIGKILL
+
+// daemon_names
+void fp_daemon_names_start(struct fp_daemon *daemon);
+void fp_daemon_names_reload(struct fp_daemon *daemon);
+void fp_daemon_names_watch(struct fp_daemon *daemon); // says what has gone wrong since
 
 // daemon_reload
 void fp_daemon_reload(struct fp_daemon *daemon);

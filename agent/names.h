@@ -52,7 +52,7 @@ uint32_t fp_names_settle(struct fp_names *names, uint64_t budget_ns);
 struct fp_names_file { // a file mapping as the kernel described it, without a build-ID
 	uint32_t tgid, parent_tgid;
 	uint64_t start, end;	// of the mapping in tgid
-	uint64_t device, inode; // as in struct fp_file
+	uint64_t device, inode; // as in struct fp_file; 0, 0: as the mapping says
 	const char *name;	// as the kernel spelled it
 };
 enum fp_names_state {

@@ -362,10 +362,12 @@ static bool end_lookup(struct fp_names *names, const struct fp_names_result *res
 			return false;
 		if (!operation->superseded)
 			keep_names(names, result);
-	} else {
-		// Died, hung or gave up over this map: it is not asked again.
-		close_for_good(names, operation->watch);
-	}
+	} else if (!result->from_role) {
+		close_for_good(names, operation->watch); // died or hung over this map
+	} else if (result->error == -ENOENT) {
+		fp_watch_close_map(names, operation->watch); // the role has no such map
+		wait_longer(names, operation->watch, result->now_ns);
+	} // else it could not be read this time
 	return true;
 }
 

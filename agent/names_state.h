@@ -20,7 +20,7 @@
 #define FP_NAMES_MAPS_MAX	256u		   // perf maps open in the role
 #define FP_NAMES_ADDRESSES_MAX	65536u		   // of one epoch
 #define FP_NAMES_TEXT_MAX	((size_t)16 << 20) // names of one epoch
-#define FP_NAMES_TABLE_MAX	((size_t)32 << 20) // bytes of one symbol table
+#define FP_NAMES_TABLE_MAX	((size_t)64 << 20) // bytes of one symbol table
 #define FP_NAMES_DEVICES_MAX	64u
 #define FP_NAMES_PACKET_MAX	(sizeof(struct fp_role_packet) + FP_ROLE_PAYLOAD_MAX)
 

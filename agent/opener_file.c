@@ -24,7 +24,8 @@ struct view { // of the file systems: a process's, or our own
 
 struct search {
 	const struct fp_opener_question *question;
-	struct view views[VIEWS]; // the process, its parent, we
+	struct fp_opener_request request; // a copy, whose blanks have been filled in
+	struct view views[VIEWS];	  // the process, its parent, we
 	bool denied;
 };
 
@@ -39,6 +40,7 @@ static int search_init(struct search *search, const struct fp_opener_question *q
 	const struct fp_opener_request *request = question->request;
 
 	*search = (struct search){ .question = question,
+				   .request = *request,
 				   .views = { { .tgid = request->tgid },
 					      { .tgid = request->parent_tgid,
 						.skip = request->parent_tgid == 0 },
@@ -102,7 +104,7 @@ static bool is_expected(const struct view *view, const struct fp_opener_request 
 
 	if (is_any(request))
 		return true;
-	if (facts->inode != request->inode)
+	if (request->inode == 0 || facts->inode != request->inode)
 		return false;
 	if (facts->device == request->device)
 		return true;
@@ -111,6 +113,31 @@ static bool is_expected(const struct view *view, const struct fp_opener_request 
 	       (mount.device == request->device ||
 		(mount.type_size == overlay.size &&
 		 memcmp(mount.type, overlay.type, overlay.size) == 0));
+}
+
+static int take_numbers(const struct fp_procfs_map *map, void *context)
+{
+	struct fp_opener_request *request = context;
+
+	if (map->start < request->start)
+		return 0;
+	if (map->start != request->start || map->end != request->end)
+		return 2;
+	request->device = (uint64_t)map->major << 32 | map->minor;
+	request->inode = map->inode;
+	return 1;
+}
+
+// Where the kernel has told the build-ID it has not told which file it is; the mapping says it.
+static void fill_in(struct fp_opener_request *request)
+{
+	int dirfd FP_AUTOCLOSE = -1;
+
+	if (request->inode || !request->end)
+		return;
+	dirfd = fp_procfs_open(request->tgid);
+	if (dirfd >= 0)
+		fp_procfs_maps(dirfd, "maps", take_numbers, request);
 }
 
 static int compare_mapping(const struct fp_procfs_map *map, void *context)
@@ -136,12 +163,14 @@ static bool is_still_mapped(int dirfd, const struct fp_opener_request *request)
 
 static int hold_by_mapping(const struct search *search, struct fp_opener_facts *facts)
 {
-	const struct fp_opener_request *request = search->question->request;
-	int dirfd FP_AUTOCLOSE = fp_procfs_open(request->tgid);
-	int fd FP_AUTOCLOSE = -1;
+	const struct fp_opener_request *request = &search->request;
+	int dirfd FP_AUTOCLOSE = -1, fd FP_AUTOCLOSE = -1;
 	char name[64];
 	int r;
 
+	if (request->inode == 0)
+		return -ENOENT;
+	dirfd = fp_procfs_open(request->tgid);
 	if (dirfd < 0)
 		return dirfd;
 	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, request->start,
@@ -180,7 +209,7 @@ static int hold_by_name(struct search *search, const struct view *view,
 	r = fp_opener_facts(fd, facts);
 	if (r < 0)
 		return r;
-	if (!facts->regular || !is_expected(view, search->question->request, facts))
+	if (!facts->regular || !is_expected(view, &search->request, facts))
 		return -ENOENT;
 	return fp_take_fd(&fd);
 }
@@ -204,7 +233,8 @@ int fp_opener_open_file(const struct fp_opener_question *question, struct fp_ope
 	answer->error = search_init(&search, question);
 	if (answer->error < 0)
 		return -1;
-	if (!is_any(question->request) && is_denied_device(&search, question->request->device))
+	fill_in(&search.request);
+	if (search.request.inode && is_denied_device(&search, search.request.device))
 		return fp_opener_refuse(answer, FP_OPENER_DENIED);
 	fd = hold(&search, &facts);
 	if (fd < 0 && search.denied)
