@@ -153,8 +153,11 @@ static void a_build_known_by_its_hash_is_found_at_its_path(void **state)
 	build.id[0] ^= 1;
 	assert_int_equal(fp_symbolizer_status(symbolizer, &build, path, FP_FRAME_FILE),
 			 FP_SYMBOLS_ID_MISMATCH);
+	// A Go build ID it has not.
 	build.kind = FP_BUILD_GO;
 	build.id[0] ^= 1;
+	fp_symbolizer_freep(&symbolizer);
+	symbolizer = symbolizer_of(&options);
 	assert_int_equal(fp_symbolizer_status(symbolizer, &build, path, FP_FRAME_FILE),
 			 FP_SYMBOLS_ID_MISMATCH);
 }
