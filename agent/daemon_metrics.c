@@ -49,6 +49,30 @@ static void set_session(struct fp_daemon *daemon, const struct fp_session_stats 
 	set(daemon, FP_M_RELABEL_DROPPED_OFF_CPU, stats->relabel_dropped[FP_SOURCE_OFFCPU]);
 }
 
+static void set_names(struct fp_daemon *daemon)
+{
+	struct fp_names_stats stats;
+
+	if (!daemon->names)
+		return;
+	fp_names_stats(daemon->names, &stats);
+	set(daemon, FP_M_IDENTITIES_ASKED, stats.identities_asked);
+	set(daemon, FP_M_IDENTITIES_KNOWN, stats.identities_known);
+	set(daemon, FP_M_IDENTITIES_NONE, stats.identities_none);
+	set(daemon, FP_M_FILES_DENIED, stats.denied);
+	set(daemon, FP_M_FILES_TIMED_OUT, stats.timeouts);
+	set(daemon, FP_M_NAMES_QUEUE_FULL, stats.queue_full);
+	set(daemon, FP_M_SYMBOLS_ROLE_STARTS, stats.role_starts);
+	set(daemon, FP_M_OPENER_STARTS, stats.opener_starts);
+	set(daemon, FP_M_PERF_MAPS_OPEN, stats.maps_open);
+	set(daemon, FP_M_PERF_MAP_BYTES, stats.map_bytes);
+	set(daemon, FP_M_PERF_MAPS_REFUSED, stats.maps_refused);
+	set(daemon, FP_M_JIT_ASKED, stats.jit_asked);
+	set(daemon, FP_M_JIT_NAMED, stats.jit_named);
+	set(daemon, FP_M_SYMBOL_TABLES_MADE, stats.tables_made);
+	set(daemon, FP_M_SYMBOL_TABLE_BYTES, stats.table_bytes);
+}
+
 void fp_daemon_metrics_update(struct fp_daemon *daemon)
 {
 	struct fp_session_stats stats = { 0 };
@@ -56,6 +80,7 @@ void fp_daemon_metrics_update(struct fp_daemon *daemon)
 	set(daemon, FP_M_LOOP_TICK, fp_boottime_ns());
 	if (daemon->control)
 		set(daemon, FP_M_SNAPSHOTS, fp_control_snapshots(daemon->control));
+	set_names(daemon);
 	if (!daemon->session) // the last window of a session that is gone
 		return;
 	fp_daemon_session_stats(daemon, &stats);

@@ -147,6 +147,41 @@ static void add_delivery(const struct fp_daemon *daemon, struct fp_buf *json)
 	fp_buf_str(json, "}");
 }
 
+static void add_names(const struct fp_daemon *daemon, struct fp_buf *json)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} rows[] = {
+		{ "identities_asked", offsetof(struct fp_names_stats, identities_asked) },
+		{ "identities_known", offsetof(struct fp_names_stats, identities_known) },
+		{ "identities_none", offsetof(struct fp_names_stats, identities_none) },
+		{ "files_denied", offsetof(struct fp_names_stats, denied) },
+		{ "files_timed_out", offsetof(struct fp_names_stats, timeouts) },
+		{ "questions_dropped", offsetof(struct fp_names_stats, queue_full) },
+		{ "role_starts", offsetof(struct fp_names_stats, role_starts) },
+		{ "opener_starts", offsetof(struct fp_names_stats, opener_starts) },
+		{ "perf_maps_open", offsetof(struct fp_names_stats, maps_open) },
+		{ "perf_maps_refused", offsetof(struct fp_names_stats, maps_refused) },
+		{ "jit_names_asked", offsetof(struct fp_names_stats, jit_asked) },
+		{ "jit_names_found", offsetof(struct fp_names_stats, jit_named) },
+		{ "symbol_tables_made", offsetof(struct fp_names_stats, tables_made) },
+	};
+	struct fp_names_stats stats;
+
+	fp_buf_printf(json, ",\"symbols\":{\"enabled\":%s", daemon->names ? "true" : "false");
+	if (daemon->names)
+		fp_names_stats(daemon->names, &stats);
+	for (size_t i = 0; daemon->names && i < FP_ARRAY_SIZE(rows); i++) {
+		uint64_t value;
+
+		memcpy(&value, (const char *)&stats + rows[i].offset, sizeof(value));
+		fp_buf_str(json, ",");
+		add_number(json, rows[i].name, value);
+	}
+	fp_buf_str(json, "}");
+}
+
 static void add_window(const struct fp_daemon *daemon, bool trusted, struct fp_buf *json)
 {
 	fp_buf_str(json, ",\"windows\":{");
@@ -254,6 +289,7 @@ int fp_daemon_status(bool trusted, struct fp_buf *json, void *context)
 	add_text(json, "kernel", daemon->identity.kernel_release);
 	add_session(daemon, json);
 	add_window(daemon, trusted, json);
+	add_names(daemon, json);
 	add_delivery(daemon, json);
 	add_warnings(daemon, json);
 	fp_buf_str(json, "}");

@@ -32,6 +32,7 @@ static int start_role(int socket_fd, void *context)
 	struct fp_role role = { .name = "fleetprof-symb",
 				.argument = FP_SYMBOLS_ROLE_ARGUMENT,
 				.end_signal = SIGKILL,
+				.apart = true,
 				.fds = { socket_fd },
 				.fds_count = 1 };
 
@@ -90,7 +91,7 @@ int fp_names_open_with(const struct fp_names_options *options, fp_names_start_fn
 	TAILQ_INIT(&names->watch_list);
 	TAILQ_INIT(&names->needy);
 	names->identities = FP_HASHMAP_INIT(struct fp_identity_key, struct fp_identity_entry *);
-	names->hung_devices = FP_HASHMAP_INIT(uint64_t, uint64_t);
+	names->hung_devices = FP_HASHMAP_INIT(uint64_t, struct fp_hung_device);
 	names->watches = FP_HASHMAP_INIT(uint32_t, struct fp_watch *);
 	names->jit_names = FP_HASHMAP_INIT(struct fp_jit_key, struct fp_jit_name);
 	names->scan_ns = UINT64_MAX;

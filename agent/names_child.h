@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 // A child that cannot even be killed (stuck in the kernel) is left to itself; so many at most.
-#define FP_NAMES_STUCK_MAX 4
+#define FP_NAMES_STUCK_MAX 16
 
 // Starts the child with its end of the socket. Returns the pid or -errno.
 typedef int (*fp_names_start_fn)(int socket_fd, void *context);

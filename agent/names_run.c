@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define HUNG_NS (60 * FP_NS_PER_S)
+#define HUNG_FIRST_NS (60 * FP_NS_PER_S)
+#define HUNG_MAX_NS   (24 * 3600 * FP_NS_PER_S)
 
 uint32_t fp_names_serial(struct fp_names *names)
 {
@@ -83,29 +84,29 @@ int fp_names_ask_opener(struct fp_names *names, const struct fp_names_open_reque
 	return r;
 }
 
-bool fp_names_is_hung(struct fp_names *names, uint64_t device, uint64_t now_ns)
+bool fp_names_is_hung(const struct fp_names *names, uint64_t device, uint64_t now_ns)
 {
-	const uint64_t *until_ns = fp_hashmap_get(&names->hung_devices, &device);
+	const struct fp_hung_device *hung = fp_hashmap_get(&names->hung_devices, &device);
 
-	if (!until_ns)
-		return false;
-	if (now_ns < *until_ns)
-		return true;
-	fp_hashmap_remove(&names->hung_devices, &device);
-	return false;
+	return hung && now_ns < hung->until_ns;
 }
 
+// Whoever is killed there may stay for ever, in a sleep that no signal ends: so each new try on
+// one device is later than the one before.
 static void note_hung(struct fp_names *names, uint64_t device, uint64_t now_ns)
 {
-	uint64_t *until_ns;
+	struct fp_hung_device *hung;
 
-	if (device == 0)
-		return;
-	if (names->hung_devices.count >= FP_NAMES_DEVICES_MAX)
+	if (names->hung_devices.count >= FP_NAMES_DEVICES_MAX &&
+	    !fp_hashmap_get(&names->hung_devices, &device))
 		fp_hashmap_clear(&names->hung_devices);
-	until_ns = fp_hashmap_put(&names->hung_devices, &device, NULL);
-	if (until_ns)
-		*until_ns = now_ns + HUNG_NS;
+	hung = fp_hashmap_put(&names->hung_devices, &device, NULL);
+	if (!hung)
+		return;
+	hung->delay_ns = hung->delay_ns ? 2 * hung->delay_ns : HUNG_FIRST_NS;
+	if (hung->delay_ns > HUNG_MAX_NS)
+		hung->delay_ns = HUNG_MAX_NS;
+	hung->until_ns = now_ns + hung->delay_ns;
 }
 
 static bool end_of_kind(struct fp_names *names, const struct fp_names_result *result)

@@ -44,6 +44,12 @@ struct fp_identity_entry {
 };
 TAILQ_HEAD(fp_identity_list, fp_identity_entry);
 
+struct fp_hung_device {
+	uint64_t until_ns, delay_ns; // until when nothing on it is opened
+};
+// Stands for wherever perf maps lie: the opener alone knows.
+#define FP_NAMES_MAP_DEVICE UINT64_MAX
+
 // ---- names_jit ----
 
 enum fp_watch_state {
@@ -131,7 +137,7 @@ struct fp_names {
 	struct fp_identity_list by_use; // of all
 	struct fp_identity_list queue;	// of those asked for
 	uint32_t queue_count;
-	struct fp_hashmap hung_devices; // device → until when nothing on it is opened
+	struct fp_hashmap hung_devices; // device → fp_hung_device
 
 	struct fp_hashmap watches;	 // tgid → struct fp_watch *, the first of a chain
 	struct fp_watch_list watch_list; // by use, most recently used first
@@ -162,7 +168,7 @@ struct fp_names_open_request {
 };
 int fp_names_ask_opener(struct fp_names *names, const struct fp_names_open_request *request);
 // True: nothing on the device is opened for now, since somebody hung there.
-bool fp_names_is_hung(struct fp_names *names, uint64_t device, uint64_t now_ns);
+bool fp_names_is_hung(const struct fp_names *names, uint64_t device, uint64_t now_ns);
 
 // An operation's end. error: 0, what opener or role said, or -ETIMEDOUT / -EPIPE when one of
 // them hung or died. payload: of the role's answer, foreign.

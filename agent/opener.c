@@ -177,6 +177,7 @@ struct fp_role fp_opener_role(void)
 		.argument = FP_OPENER_ROLE_ARGUMENT,
 		.keep = 1ULL << CAP_SYS_PTRACE | 1ULL << CAP_DAC_READ_SEARCH |
 			1ULL << CAP_CHECKPOINT_RESTORE,
+		.apart = true,
 		.end_signal = SIGKILL, // it may be stuck where no other signal reaches it
 	};
 }

@@ -272,6 +272,8 @@ int fp_role_start(const struct fp_role *role)
 		return -errno;
 	if (pid > 0)
 		return pid;
+	if (role->apart)
+		setsid();
 	error = place_descriptors(role, &program);
 	if (!error)
 		error = fp_role_give_up(role, parent, (unsigned int)program + 1);

@@ -32,6 +32,7 @@ struct fp_role {
 	struct fp_role_account account;
 	uint64_t keep;	// capabilities that stay, as a mask; none of them without being permitted
 	int end_signal; // when the parent dies
+	bool apart;	// from the terminal: an interrupt is the parent's affair
 	int fds[FP_ROLE_FDS_MAX]; // become FP_ROLE_FIRST_FD and following; nothing else stays open
 	size_t fds_count;
 };

@@ -4,7 +4,10 @@
 #include "agent/config.h"
 #include "agent/control_access.h"
 #include "agent/identity.h"
+#include "agent/labels.h"
+#include "agent/names.h"
 #include "agent/preflight.h"
+#include "agent/privilege.h"
 #include "agent/session.h"
 #include "common/clock.h"
 
@@ -40,15 +43,37 @@ static int check_host(const struct fp_snapshot_options *options,
 	return 0;
 }
 
-// The lists of kernels are settings; on our own the defaults stand for them.
-static int ask_kernel(const struct fp_snapshot_options *options, bool *ret_helper_walk)
+// Who the symbols role becomes: the agent's account where it is installed, else one without
+// rights that every system has.
+static const char *role_user(const struct fp_agent_config *config)
 {
-	struct fp_agent_config config FP_AUTOCONFIG = { 0 };
-	int r = fp_settings_defaults(&fp_agent_settings, &config, NULL);
+	const char *const users[] = { config->agent_user, "nobody" };
+	struct fp_privilege ids;
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(users); i++)
+		if (fp_privilege_user(users[i], &ids) == 0)
+			return users[i];
+	return "";
+}
+
+// Without it the snapshot lacks JIT names and some builds, and says so itself.
+static struct fp_names *open_names(const struct fp_agent_config *config)
+{
+	const struct fp_names_options options = {
+		.role_user = role_user(config),
+		.deny_file_systems = config->symbols_deny_file_systems,
+		.jit = config->symbols_jit_names,
+		.request_deadline_ns = config->symbols_request_deadline_ns,
+		.perf_map_max_bytes = config->symbols_perf_map_max_size,
+	};
+	struct fp_names *names = NULL;
+	int r = fp_names_open(&options, &names);
 
 	if (r < 0)
-		return fp_command_fail(FP_EXIT_FAILED, "%s", strerror(-r));
-	return check_host(options, &config, ret_helper_walk);
+		fp_command_say("agentctl: cannot start the symbols role (%s), continuing without "
+			       "names of JITed functions",
+			       strerror(-r));
+	return names;
 }
 
 static int find_process(const struct fp_snapshot_options *options, int *ret_pidfd,
@@ -122,10 +147,17 @@ static int stamp(struct fp_profile *profile)
 	return r == 0 ? fp_identity_stamp(&identity, 0, profile) : r;
 }
 
-static int run_session(const struct fp_snapshot_options *options, int pidfd, bool helper_walk,
+static int run_session(const struct fp_snapshot_options *options,
+		       const struct fp_agent_config *settings, int pidfd, bool helper_walk,
 		       struct fp_snapshot_result *ret)
 {
+	struct fp_names *names FP_CLEANUP(fp_names_freep) = open_names(settings);
+	const struct fp_labeler_options labels = { .log_directory =
+						       settings->labels_log_directory };
 	const struct fp_session_config config = {
+		.names = names,
+		.labels = &labels,
+		.process_memory_bytes = settings->limits_process_memory,
 		.sampler = { .cpu_hz = options->cpu ? options->hz : 0,
 			     .off_cpu = options->off_cpu,
 			     .tgid = ret->pid,
@@ -154,11 +186,16 @@ static int run_session(const struct fp_snapshot_options *options, int pidfd, boo
 
 int fp_snapshot_alone(const struct fp_snapshot_options *options, struct fp_snapshot_result *ret)
 {
+	// On our own the defaults stand for the agent's settings.
+	struct fp_agent_config config FP_AUTOCONFIG = { 0 };
 	int pidfd FP_AUTOCLOSE = -1;
 	bool helper_walk = false;
-	int r = find_process(options, &pidfd, ret);
+	int r = fp_settings_defaults(&fp_agent_settings, &config, NULL);
 
+	if (r < 0)
+		return fp_command_fail(FP_EXIT_FAILED, "%s", strerror(-r));
+	r = find_process(options, &pidfd, ret);
 	if (r == 0)
-		r = ask_kernel(options, &helper_walk);
-	return r == 0 ? run_session(options, pidfd, helper_walk, ret) : r;
+		r = check_host(options, &config, &helper_walk);
+	return r == 0 ? run_session(options, &config, pidfd, helper_walk, ret) : r;
 }
