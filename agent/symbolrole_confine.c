@@ -54,29 +54,36 @@ static const int plain_calls[] = {
 #endif
 };
 
-// Calls that one value of one argument makes harmless.
+// Calls that one argument makes harmless: (argument & mask) == value.
 struct bounded_call {
 	int call;
-	struct scmp_arg_cmp argument;
+	unsigned int argument;
+	scmp_datum_t mask, value;
 };
+
+#define WHOLE UINT32_MAX // of an int; what is above it the kernel ignores
 
 static int add_bounded_calls(scmp_filter_ctx filter, int socket_fd)
 {
 	const struct bounded_call calls[] = {
-		{ SCMP_SYS(recvmsg), SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)socket_fd) },
-		{ SCMP_SYS(sendmsg), SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)socket_fd) },
-		{ SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0) },
-		{ SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0) },
-		{ SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, F_GETFD) }, // libelf: is it open?
+		{ SCMP_SYS(recvmsg), 0, WHOLE, (scmp_datum_t)socket_fd },
+		{ SCMP_SYS(sendmsg), 0, WHOLE, (scmp_datum_t)socket_fd },
+		{ SCMP_SYS(mmap), 2, PROT_EXEC, 0 },
+		{ SCMP_SYS(mprotect), 2, PROT_EXEC, 0 },
+		{ SCMP_SYS(fcntl), 1, WHOLE, F_GETFD }, // libelf: is it open?
 		// How the C library spells fstat. With a path it shows a file's attributes, nothing
 		// of its content.
-		{ SCMP_SYS(newfstatat), SCMP_A3(SCMP_CMP_EQ, AT_EMPTY_PATH) },
+		{ SCMP_SYS(newfstatat), 3, WHOLE, AT_EMPTY_PATH },
 	};
 	int error = 0;
 
-	for (size_t i = 0; !error && i < FP_ARRAY_SIZE(calls); i++)
-		error = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, calls[i].call, 1,
-					       &calls[i].argument);
+	for (size_t i = 0; !error && i < FP_ARRAY_SIZE(calls); i++) {
+		const struct scmp_arg_cmp condition = { calls[i].argument, SCMP_CMP_MASKED_EQ,
+							calls[i].mask, calls[i].value };
+
+		error =
+		    seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, calls[i].call, 1, &condition);
+	}
 	return error;
 }
 
