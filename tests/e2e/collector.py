@@ -230,6 +230,46 @@ def uploaded_symbols_name_old_samples(scratch):
         check(b"sys_function_3" in collector.query(format="folded").body, "names after kill -9")
 
 
+def wanted(answer):
+    return [build for build in answer.headers.get("x-fleetprof-wanted", "").split(",") if build]
+
+
+def builds_without_a_source_are_asked_for_once(scratch):
+    batches = Batches(MAKE_BATCHES, scratch / "in", START, "--count=4")
+    debug = scratch / "debug"
+    flags = ["--symbols-use-local-files=no", f"--symbols-debug-dirs={debug}"]
+    with Collector(PROGRAM, scratch / "data", *flags) as collector:
+        asked = wanted(collector.send(batches.files[0]))
+        rows = collector.get("/api/v1/builds", **{"from": "0"}).json()["builds"]
+        files = {row["build_id"] for row in rows if row["path"].startswith(("/", "[vdso]"))} - {""}
+        check(set(asked) == files and len(asked) == len(files), asked, "of", files)
+        hottest = max((row for row in rows if row["build_id"] in files), key=lambda row: row["samples"])
+        equal(asked[0], hottest["build_id"], "hottest first")
+        equal(wanted(collector.send(batches.files[1])), [], "the same builds again")
+        equal(wanted(collector.send(batches.files[0])), [], "a batch sent again")
+        equal(collector.metric("fleetprof_collector_symbol_requests_total"), len(asked), "counted")
+        # A file without functions is answered so, and says it to people; a better table wins.
+        path = f"/v1/symbols/{asked[0]}"
+        equal(collector.request("PUT", path, zstd(b"")).status, 201, "an empty table")
+        row = [row for row in collector.get("/api/v1/builds", **{"from": "0"}).json()["builds"]
+               if row["build_id"] == asked[0]][0]
+        equal(row["status"], "the file holds no symbols (stripped)", "status")
+        equal(collector.request("PUT", path, zstd(b"10 a\n20 b\n")).status, 201, "a better one")
+        equal(collector.request("PUT", path, zstd(b"10 a\n")).status, 200, "a worse one")
+        equal(collector.request("PUT", path, zstd(b"")).status, 200, "an empty one")
+    held = debug / ".build-id" / asked[0][:2] / f"{asked[0][2:]}.debug"
+    held.parent.mkdir(parents=True)
+    held.touch()
+    with Collector(PROGRAM, scratch / "again", *flags) as collector:
+        equal(set(wanted(collector.send(batches.files[0]))), files - {asked[0]}, "but what is here")
+    with Collector(PROGRAM, scratch / "never", *flags, "--symbols-request=no") as collector:
+        equal(wanted(collector.send(batches.files[0])), [], "symbols.request = no")
+    with Collector(PROGRAM, scratch / "refused", *flags) as collector:
+        body = pathlib.Path(batches.files[0]).read_bytes()[:-1]
+        answer = collector.request("POST", "/v1/batches", body)
+        equal((answer.status, wanted(answer)), (400, []), "a batch that is not taken")
+
+
 def every_view_adds_up(scratch):
     mine = Batches(MAKE_BATCHES, scratch / "in", START, "--host=a", "--count=4")
     fast = Batches(MAKE_BATCHES, scratch / "in", START, "--host=b", "--hz=99")
@@ -436,6 +476,7 @@ CASES = [
     a_slow_client_holds_up_nobody,
     only_the_token_lets_agents_in,
     uploaded_symbols_name_old_samples,
+    builds_without_a_source_are_asked_for_once,
     every_view_adds_up,
     hostile_strings_stay_text,
     limits_of_a_query_say_what_to_do,
