@@ -268,7 +268,8 @@ int fp_kernel_map_load(struct fp_kernel_map *map)
 	named_close(map);
 	snprintf(path, sizeof(path), "%s/sys/kernel/notes", map->root);
 	read_notes(path, map->build_id, &map->build_id_len); // offsets hold without one
-	map->refreshed_ns = fp_monotonic_ns();
+	// refreshed_ns stays 0: our own programs are loaded after this, and the first tick that
+	// meets one of them in the scheduler must find it without waiting.
 	return modules_load(map);
 }
 

@@ -99,6 +99,7 @@ struct css_set {
 struct task_struct {
 	unsigned int flags;
 	unsigned int __state;
+	unsigned int in_execve : 1;
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;

@@ -213,6 +213,18 @@ static __always_inline void fp_take_user_side(void *context, struct fp_scratch *
 		fp_walk_user(scratch, task, registers, from, hash);
 }
 
+/*
+ * The last stretch of an execve: the new memory is complete, general registers and thread area
+ * are cleared, instruction and stack pointer still the old program's. The new stack pointer is
+ * where the stack begins.
+ */
+static __always_inline bool fp_registers_stale(struct task_struct *task,
+					       const struct fp_user_registers *registers)
+{
+	return bpf_core_field_exists(task->in_execve) && BPF_CORE_READ_BITFIELD(task, in_execve) &&
+	       !registers->bp && !task->thread.fsbase && registers->sp != task->mm->start_stack;
+}
+
 /* User registers as they were when the task entered the kernel. */
 static __always_inline void fp_saved_registers(struct task_struct *task,
 					       struct fp_user_registers *ret)
@@ -223,7 +235,7 @@ static __always_inline void fp_saved_registers(struct task_struct *task,
 	ret->sp = regs->sp;
 	ret->bp = regs->bp;
 	ret->compat = (regs->cs & 0xffff) == FP_USER32_CS;
-	ret->known = ret->ip != 0;
+	ret->known = ret->ip != 0 && !fp_registers_stale(task, ret);
 }
 
 /*
