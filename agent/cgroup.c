@@ -103,24 +103,39 @@ static void unescape(const char *text, size_t size, char ret[PATH_MAX])
 	ret[length] = '\0';
 }
 
-// A mount of the whole hierarchy is better than one of a part, as containers have it.
+// How much of the hierarchy a mount with this root shows. In a control-group namespace "/" is
+// the namespace's own part, and what is above it reads /..: a host's mount that was handed into
+// a container. Otherwise "/" is the whole, and containers have parts with names.
+static uint32_t breadth(const struct mount_line *mount)
+{
+	uint32_t up = 0;
+	size_t at = 0;
+
+	if (mount->root_size == 1)
+		return 2;
+	while (at + 3 <= mount->root_size && memcmp(mount->root + at, "/..", 3) == 0) {
+		at += 3;
+		up++;
+	}
+	return at == mount->root_size ? 2 + up : 1;
+}
+
 static bool find_mount(const char *mountinfo, uint32_t subsystem, char ret_mount[PATH_MAX])
 {
-	bool found = false, whole = false;
+	uint32_t best = 0;
 
-	for (const char *line = mountinfo; *line && !whole;) {
+	for (const char *line = mountinfo; *line;) {
 		const char *end = line + strcspn(line, "\n");
 		struct mount_line mount = { 0 };
 
-		if (parse_line(line, end, &mount) && is_hierarchy(&mount, subsystem)) {
-			whole = mount.root_size == 1 && mount.root[0] == '/';
-			if (whole || !found)
-				unescape(mount.point, mount.point_size, ret_mount);
-			found = true;
+		if (parse_line(line, end, &mount) && is_hierarchy(&mount, subsystem) &&
+		    breadth(&mount) > best) {
+			best = breadth(&mount);
+			unescape(mount.point, mount.point_size, ret_mount);
 		}
 		line = end + (*end == '\n');
 	}
-	return found;
+	return best > 0;
 }
 
 void fp_cgroup_choose_from(const char *mountinfo, bool v2_has_controllers,

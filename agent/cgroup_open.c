@@ -57,10 +57,9 @@ int fp_cgroup_tree_find(const struct fp_cgroup_tree *tree, uint64_t id, struct f
 	size = readlink(link, path, sizeof(path));
 	if (size < 0)
 		return -errno;
-	// A group outside of the part that is mounted here is spelled from the hierarchy's root;
-	// the mount point in front would add no word that means anything, but is no part of it.
-	if ((size_t)size < skip || (path[skip] && path[skip] != '/' && (size_t)size > skip))
-		skip = 0;
+	// A group outside of the part that is mounted here has no path: the kernel says "/".
+	if ((size_t)size < skip || (path[skip] != '/' && (size_t)size > skip))
+		return -EXDEV;
 	fp_cgroup_path_parse(path + skip, (size_t)size - skip, ret);
 	return 0;
 }

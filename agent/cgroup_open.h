@@ -19,7 +19,7 @@ struct fp_cgroup_tree {
 // Of the hierarchy (agent/cgroup.h) as it is mounted here; without one fd is -1.
 void fp_cgroup_tree_open(uint32_t subsystem, struct fp_cgroup_tree *ret);
 void fp_cgroup_tree_close(struct fp_cgroup_tree *tree);
-// -ESTALE or -ENOENT: gone. After -EPERM or -EOPNOTSUPP no id will ever open.
+// -ESTALE or -ENOENT: gone. -EXDEV: outside of the part that is mounted here. After -EPERM or -EOPNOTSUPP no id will ever open.
 int fp_cgroup_tree_find(const struct fp_cgroup_tree *tree, uint64_t id,
 			struct fp_cgroup_facts *ret);
 

@@ -49,7 +49,7 @@ uint64_t fp_labeler_bytes(const struct fp_labeler *labeler); // memory held
 struct fp_labeler_stats {	   // running sums, for metrics
 	uint64_t bytes;		   // as fp_labeler_bytes
 	uint64_t cgroups_found;	   // control groups whose id was looked up
-	uint64_t cgroups_gone;	   // that were gone by then
+	uint64_t cgroups_gone;	   // that were gone by then, or out of sight
 	uint64_t processes_read;   // /proc/PID/cgroup read instead
 	uint64_t inherited;	   // processes that got what their parent had
 	uint64_t unknown;	   // processes of which nothing could be told

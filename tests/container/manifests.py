@@ -83,6 +83,10 @@ def check_rights(check):
     spec = find("DaemonSet", "fleetprof-agent")["spec"]["template"]["spec"]
     check(spec["hostPID"] is True, "the agent sees the node's processes")
     check(not spec.get("hostNetwork"), "the agent is not on the node's network")
+    writable = {mount["mountPath"] for mount in agent_container()["volumeMounts"]
+                if not mount.get("readOnly")}
+    check(writable == {"/var/lib/fleetprof", "/run/fleetprof"},
+          "of the node the agent can write its own two directories")
     for workload in workloads():
         pod = workload["spec"]["template"]["spec"]
         check(pod["automountServiceAccountToken"] is False,

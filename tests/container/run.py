@@ -33,6 +33,8 @@ UID = 64171
 SIX = 0x1C400080004
 DEFAULT_PROFILE = pathlib.Path("/usr/share/containers/seccomp.json")
 READY_S = 60
+POD_UID = "7ec0b9c1-2d9a-4f3e-8a51-64d2f0a3b7c8"
+CONTAINER_ID = "1f0c4a5b9d3e7c8f2a6b0d4e8c1f5a9b3d7e0c4f8a2b6d1e5c9f3a7b0d4e8c12"
 LIMIT = 4096  # open files, processes
 
 
@@ -96,7 +98,7 @@ class Image:
         shutil.copy(build / "agent" / "fleetprof-agent", self.root / "usr" / "sbin")
         shutil.copy(build / "collector" / "fleetprof-collector", self.root / "usr" / "bin")
         for path in ("var/lib/fleetprof", "run/fleetprof", "var/lib/fleetprof-collector",
-                     "etc/fleetprof", "host"):
+                     "etc/fleetprof", "host/cgroup", "var/log/containers", "var/log/pods"):
             (self.root / path).mkdir(parents=True, exist_ok=True)
         (self.root / "host" / "machine-id").touch()
 
@@ -106,6 +108,30 @@ class Image:
         for path in reversed(mounts):
             if path.startswith(f"{self.root.parent}/"):
                 subprocess.run(["umount", path], check=False)
+
+
+class Pod:
+    """What a node has of a pod: a control group and the kubelet's log directory."""
+
+    def __init__(self, folder):
+        self.logs = folder / "log"
+        (self.logs / "containers").mkdir(parents=True)
+        (self.logs / "pods" / f"shop_web-7d9f8b6c54-x2x9k_{POD_UID}" / "nginx").mkdir(parents=True)
+        (self.logs / "containers" /
+         f"web-7d9f8b6c54-x2x9k_shop_nginx-{CONTAINER_ID}.log").symlink_to("/nowhere")
+        memory = pathlib.Path("/sys/fs/cgroup/memory")
+        self.top = (memory if memory.is_dir() else memory.parent) / f"fleetprof-test-{os.getpid()}"
+        self.group = self.top / "kubepods" / "burstable" / f"pod{POD_UID}" / CONTAINER_ID
+        self.group.mkdir(parents=True)
+
+    def take(self, process):
+        (self.group / "cgroup.procs").write_text(str(process.pid))
+
+    def close(self):
+        group = self.group
+        while group != self.top.parent:
+            group.rmdir()
+            group = group.parent
 
 
 class Podman:
@@ -213,6 +239,14 @@ def profiled(port, executable):
     return get(f"http://127.0.0.1:{port}/api/v1/query?{query}").strip() != ""
 
 
+def pod_profiled(port):
+    query = urllib.parse.urlencode({
+        "type": "cpu", "format": "folded", "from": "now-1h",
+        "selector": '{namespace="shop",pod="web-7d9f8b6c54-x2x9k",container="nginx",'
+                    f'container_id="{CONTAINER_ID}",service_name="web"}}'})
+    return "main" in get(f"http://127.0.0.1:{port}/api/v1/query?{query}")
+
+
 def check_agent(check, podman, port, metrics_port):
     name = "fleetprof-test-agent"
     ready = within(lambda: get(f"http://127.0.0.1:{metrics_port}/readyz"), podman, name)
@@ -229,6 +263,8 @@ def check_agent(check, podman, port, metrics_port):
           "the ship role has no capability")
     check(within(lambda: profiled(port, "calltree_fp"), podman, name),
           "a process of the host is in the collector's profile")
+    check(within(lambda: pod_profiled(port), podman, name),
+          "it carries the names of its pod, by its control group and the kubelet's log names")
 
 
 def run(build, folder, check):
@@ -246,7 +282,9 @@ def run(build, folder, check):
     configuration = {folder / "etc": "/etc/fleetprof:ro"}
     load = subprocess.Popen([build / "tests" / "programs" / "calltree_fp", "--seconds", "600"],
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    pod = Pod(folder)
     try:
+        pod.take(load)
         podman.start("fleetprof-test-collector", collector, f"{UID}:{UID}", {
             **configuration, folder / "store": "/var/lib/fleetprof-collector"})
         ready = within(lambda: get(f"http://127.0.0.1:{port}/readyz"), podman,
@@ -254,7 +292,10 @@ def run(build, folder, check):
         check(ready, "the collector becomes ready without any capability")
         podman.run("fleetprof-test-directories", first, "0:0", state)
         podman.start("fleetprof-test-agent", agent, "0:0", {
-            **configuration, **state, "/etc/machine-id": "/host/machine-id:ro"})
+            **configuration, **state, "/etc/machine-id": "/host/machine-id:ro",
+            "/sys/fs/cgroup": "/host/cgroup:ro",
+            pod.logs / "containers": "/var/log/containers:ro",
+            pod.logs / "pods": "/var/log/pods:ro"})
         check_agent(check, podman, port, metrics_port)
         check(podman.stop("fleetprof-test-agent") == 0, "the agent's container stops cleanly")
         check(podman.stop("fleetprof-test-collector") == 0,
@@ -264,6 +305,7 @@ def run(build, folder, check):
     finally:
         load.kill()
         load.wait()
+        pod.close()
         podman.close()
         image.close()
 

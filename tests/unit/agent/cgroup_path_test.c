@@ -106,6 +106,10 @@ static const struct {
 	  "/sys/fs/cgroup" },
 	{ "a part rather than none", "40 2 0:23 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
 	  true, NULL, "/sys/fs/cgroup" },
+	{ "in a namespace, the host's mount rather than one's own",
+	  PURE "40 2 0:23 /../../.. /host/cgroup ro - cgroup2 cgroup2 rw\n"
+	       "41 2 0:23 /../.. /host/pods ro - cgroup2 cgroup2 rw\n",
+	  true, NULL, "/host/cgroup" },
 	{ "a mount point with a space", "40 2 0:23 / /srv/a\\040b ro - cgroup2 cgroup rw\n", true,
 	  NULL, "/srv/a b" },
 	{ "lines cut short", "40 2 0:23 / /srv/a\n40\n\n - cgroup2\n", true, NULL, "" },
