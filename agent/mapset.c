@@ -101,6 +101,7 @@ struct fp_mapset *fp_mapset_clone(struct fp_mapset_pool *pool, const struct fp_m
 	fp_files_ref(&pool->files, set->executable);
 	clone->newest_ns = set->newest_ns;
 	clone->read_ns = set->read_ns;
+	clone->since_ns = set->since_ns;
 	clone->read_count = set->read_count;
 	for (uint32_t i = 0; i < set->live_count; i++)
 		fp_files_ref(&pool->files, set->live[i].file);
@@ -222,6 +223,15 @@ static void merge_file(struct fp_mapset_pool *pool, uint32_t *kept, uint32_t oth
 	fp_files_unref(&pool->files, other);
 }
 
+// What a reading found is older than an event that is handed in later, but stamped earlier: it
+// may be what that event, or one to come, made of the place.
+static bool is_guess(const struct fp_mapset *set, const struct fp_mapping *known,
+		     const struct fp_mapping *event)
+{
+	return event->from_ns < set->read_ns &&
+	       (known->from_ns == set->since_ns || known->from_ns == set->read_ns);
+}
+
 // Replaces the live mappings [low, high) by what is left of them beside the new one.
 static void replace(struct fp_mapset_pool *pool, struct fp_mapset *set, uint32_t low, uint32_t high,
 		    const struct fp_mapping *mapping)
@@ -241,13 +251,30 @@ static void replace(struct fp_mapset_pool *pool, struct fp_mapset *set, uint32_t
 	for (uint32_t i = low; i < high; i++) {
 		struct fp_mapping covered = part(&set->live[i], mapping->start, mapping->end);
 
-		old_add(pool, set, &covered, mapping->from_ns);
+		if (is_guess(set, &covered, mapping))
+			fp_files_unref(&pool->files, covered.file);
+		else
+			old_add(pool, set, &covered, mapping->from_ns);
 	}
 	memmove(set->live + low + count, set->live + high,
 		(set->live_count - high) * sizeof(*set->live));
 	memcpy(set->live + low, pieces, count * sizeof(*pieces));
 	set->live_count = set->live_count - (high - low) + count;
 	pool->mappings = pool->mappings - (high - low) + count;
+}
+
+static void put_again(struct fp_mapset_pool *pool, struct fp_mapset *set, struct fp_mapping *known,
+		      const struct fp_mapping *mapping)
+{
+	// Memory of no file is made writable and executable again by who compiles into it.
+	if (is_guess(set, known, mapping) && known->start == mapping->start &&
+	    known->end == mapping->end &&
+	    pool->files.files[mapping->file].kind == FP_FILE_REGULAR) {
+		known->from_ns = mapping->from_ns;
+		if (set->newest_ns < known->from_ns)
+			set->newest_ns = known->from_ns;
+	}
+	merge_file(pool, &known->file, mapping->file);
 }
 
 static int insert(struct fp_mapset_pool *pool, struct fp_mapset *set,
@@ -261,7 +288,7 @@ static int insert(struct fp_mapset_pool *pool, struct fp_mapset *set,
 	note_file(pool, set, mapping->file);
 	// Also a part of it: what a JIT compiler makes writable and executable again.
 	if (high == low + 1 && contains(pool, &set->live[low], mapping)) {
-		merge_file(pool, &set->live[low].file, mapping->file);
+		put_again(pool, set, &set->live[low], mapping);
 		return 0;
 	}
 	r = old_make_room(pool, set, high - low);
@@ -285,15 +312,25 @@ int fp_mapset_insert(struct fp_mapset_pool *pool, struct fp_mapset *set,
 	return r;
 }
 
-// Carries what is known of a mapping over to its reading, or ends it.
+// Carries what is known of a mapping over to what the reading has in its place, or ends it.
 static void carry_over(struct fp_mapset_pool *pool, struct fp_mapset *set,
-		       const struct fp_mapping *known, struct fp_mapping *overlapping,
-		       uint64_t end_ns)
+		       const struct fp_mapping *known, struct fp_mapping *found, uint32_t count)
 {
-	if (overlapping && same_mapping(pool, known, overlapping)) {
-		overlapping->from_ns = known->from_ns;
-		merge_file(pool, &overlapping->file, known->file);
+	uint64_t end_ns = set->read_ns;
+
+	if (count == 1 && same_mapping(pool, known, found)) {
+		found->from_ns = known->from_ns;
+		merge_file(pool, &found->file, known->file);
 		return;
+	}
+	if (count == 1 && contains(pool, found, known)) {
+		end_ns = set->since_ns; // grown
+		count = 0;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		if (!contains(pool, known, &found[i]) && known->from_ns < set->since_ns)
+			end_ns = set->since_ns;
+		found[i].from_ns = set->read_ns;
 	}
 	old_add(pool, set, known, end_ns);
 }
@@ -311,25 +348,27 @@ int fp_mapset_reconcile(struct fp_mapset_pool *pool, struct fp_mapset *set,
 			fp_files_unref(&pool->files, reading[i].file);
 		return r;
 	}
+	set->since_ns = since_ns;
+	set->read_ns = read_ns;
 	for (uint32_t i = 0; i < count; i++) {
 		reading[i].from_ns = since_ns;
 		note_file(pool, set, reading[i].file);
 	}
 	for (uint32_t i = 0; i < set->live_count; i++) {
-		uint32_t at = first_after(reading, count, set->live[i].start);
-		bool overlaps = at < count && reading[at].start < set->live[i].end;
+		uint32_t at = first_after(reading, count, set->live[i].start), end = at;
 
-		carry_over(pool, set, &set->live[i], overlaps ? &reading[at] : NULL,
-			   overlaps ? since_ns : read_ns);
+		while (end < count && reading[end].start < set->live[i].end)
+			end++;
+		carry_over(pool, set, &set->live[i], reading + at, end - at);
 	}
+	for (uint32_t i = 0; i < count; i++)
+		if (set->newest_ns < reading[i].from_ns)
+			set->newest_ns = reading[i].from_ns;
 	if (count)
 		memcpy(set->live, reading, count * sizeof(*reading));
 	pool->mappings = pool->mappings - set->live_count + count;
 	set->live_count = count;
-	if (set->newest_ns < since_ns)
-		set->newest_ns = since_ns;
 	set->complete = true;
-	set->read_ns = read_ns;
 	set->read_count = count;
 	return 0;
 }

@@ -31,6 +31,7 @@ struct fp_mapset {
 	uint32_t old_count, old_capacity;
 	uint64_t newest_ns;  // no mapping is valid since later than this
 	uint64_t read_ns;    // when it was last read from /proc; 0: never
+	uint64_t since_ns;   // what was found then is taken to hold since
 	uint32_t read_count; // live mappings then
 	uint64_t dropped_ns; // sparse: what was held before is forgotten since then
 };
@@ -57,7 +58,10 @@ int fp_mapset_insert(struct fp_mapset_pool *pool, struct fp_mapset *set,
 		     const struct fp_mapping *mapping);
 // Makes the live mappings those of a complete reading at read_ns (sorted, not overlapping;
 // the references to files are taken over). Mappings already known keep their from_ns, others
-// hold since since_ns; known ones that the reading lacks ended.
+// hold since since_ns; known ones that the reading lacks ended. Where it has something else than
+// what was known, the known is sure until since_ns and the other from read_ns on: what was
+// there between is not guessed. Events of before the reading may be handed in after it: what it
+// found in their place holds since the event, not earlier.
 int fp_mapset_reconcile(struct fp_mapset_pool *pool, struct fp_mapset *set,
 			struct fp_mapping *reading, uint32_t count, uint64_t since_ns,
 			uint64_t read_ns);

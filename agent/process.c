@@ -171,7 +171,13 @@ void fp_process_remove(struct fp_process_table *table, struct fp_process *proces
 
 void fp_process_table_lost(struct fp_process_table *table)
 {
+	table->loss_since_ns[table->losses % FP_LOSSES_KNOWN] = table->settled_ns;
 	table->losses++;
+}
+
+void fp_process_table_settle(struct fp_process_table *table, uint64_t time_ns)
+{
+	table->settled_ns = time_ns;
 }
 
 void fp_process_table_stats(const struct fp_process_table *table, struct fp_process_stats *ret)

@@ -81,7 +81,10 @@ void fp_process_table_set_catch_up(struct fp_process_table *table, int (*fn)(voi
 // Reads a running process at once, so that its stacks have mappings even if it ends before
 // the first of them is resolved (a snapshot of one process does this first). -ESRCH: none.
 int fp_process_table_preload(struct fp_process_table *table, uint32_t tgid);
-// Records the kernel lost: every instance is suspect and is read again when next needed.
+// All events until time_ns have been handed in, but those told of with fp_process_table_lost.
+void fp_process_table_settle(struct fp_process_table *table, uint64_t time_ns);
+// Records that the kernel lost, since the table was settled: every instance is suspect and is
+// read again when next needed. Call before it is settled again.
 void fp_process_table_lost(struct fp_process_table *table);
 // Lets go of instances that ended before time_ns and were never asked about. No stack of theirs
 // may still be on its way.

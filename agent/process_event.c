@@ -209,8 +209,6 @@ int fp_process_table_event(struct fp_process_table *table, const struct fp_event
 	int r = 0;
 
 	table->stats.events++;
-	if (table->last_event_ns < event->time_ns)
-		table->last_event_ns = event->time_ns;
 	switch (event->kind) {
 	case FP_EVENT_FORK:
 		r = apply_fork(table, event);

@@ -43,6 +43,8 @@ struct fp_process_list {
 	uint32_t count;
 };
 
+#define FP_LOSSES_KNOWN 16u
+
 struct fp_process_table {
 	struct fp_process_limits limits;
 	uint32_t file_limit;
@@ -57,8 +59,8 @@ struct fp_process_table {
 	struct fp_mapset_scratch scratch;
 	struct fp_process_stats stats;
 	uint64_t losses; // times that the kernel lost events
-	uint64_t last_event_ns;
-	uint64_t settled_ns; // last_event_ns at the last view: losses are younger
+	uint64_t loss_since_ns[FP_LOSSES_KNOWN]; // by number of the loss: it is younger than this
+	uint64_t settled_ns;
 	int (*catch_up)(void *context);
 	void *catch_up_context;
 	char executable[256];

@@ -88,14 +88,48 @@ static struct fp_generation *generation_at(struct fp_process *process, uint64_t 
 	return NULL;
 }
 
+static bool is_of(const struct fp_generation *generation, const struct fp_stack_record *record)
+{
+	return generation->exec_id_known && generation->exec_id == record->exec_id;
+}
+
+// The program that the record was taken in. Time alone would do but for execs among lost events,
+// whose time is not known: the exec id is of one program only. 0: the record does not tell.
+static struct fp_generation *generation_of(struct fp_process *process,
+					   const struct fp_stack_record *record)
+{
+	struct fp_generation *at = generation_at(process, record->time_ns);
+
+	if (!at || record->exec_id == 0 || is_of(at, record))
+		return at;
+	for (uint32_t i = process->count; i > 0; i--)
+		if (is_of(&process->generations[i - 1], record))
+			return &process->generations[i - 1];
+	return at->exec_id_known ? NULL : at;
+}
+
+// Until when nothing is missing in what is known of the process.
+static uint64_t sure_until(const struct fp_process_table *table, const struct fp_process *process,
+			   uint64_t known_losses)
+{
+	const struct fp_generation *newest = &process->generations[process->count - 1];
+
+	if (known_losses < table->losses && table->losses - known_losses <= FP_LOSSES_KNOWN)
+		return table->loss_since_ns[known_losses % FP_LOSSES_KNOWN];
+	if (known_losses == UINT64_MAX) // nothing is missing, too much is there
+		return table->settled_ns;
+	return newest->set->newest_ns > newest->from_ns ? newest->set->newest_ns : newest->from_ns;
+}
+
 // After a loss, an exec may be among what was lost: the record's exec id tells.
-static int open_lost_generation(struct fp_process_table *table, struct fp_process *process)
+static int open_lost_generation(struct fp_process_table *table, struct fp_process *process,
+				uint64_t since_ns)
 {
 	struct fp_mapset *set = fp_mapset_new(&table->pool, process->tgid);
 
 	if (!set)
 		return -ENOMEM;
-	return fp_process_exec(table, process, table->settled_ns, set);
+	return fp_process_exec(table, process, since_ns, set);
 }
 
 // The kernel lost events since the mappings were known, or far more have been mapped than
@@ -104,16 +138,17 @@ static int check_again(struct fp_process_table *table, struct fp_process *proces
 		       const struct fp_stack_record *record)
 {
 	const struct fp_generation *newest = fp_process_newest(process);
-	uint64_t losses = process->known_losses;
+	uint64_t since_ns = sure_until(table, process, process->known_losses);
+	bool lost = process->known_losses != UINT64_MAX;
 
-	process->known_losses = table->losses;
 	if (process->exit_ns != 0 || newest->set->failed || record->time_ns < newest->from_ns)
 		return 0;
-	if (losses != UINT64_MAX && newest->exec_id_known && newest->exec_id != record->exec_id)
-		return open_lost_generation(table, process);
+	process->known_losses = table->losses;
+	if (lost && newest->exec_id_known && !generation_of(process, record))
+		return open_lost_generation(table, process, since_ns);
 	if (!newest->set->complete)
 		return 0;
-	return fp_process_reread(table, process, record->tid, table->settled_ns);
+	return fp_process_reread(table, process, record->tid, since_ns);
 }
 
 // Sees to it that the generation of the record can be looked at, reading /proc if need be.
@@ -128,7 +163,7 @@ static int prepare(struct fp_process_table *table, struct fp_process *process,
 		r = check_again(table, process, record);
 	if (r < 0)
 		return r;
-	generation = generation_at(process, record->time_ns);
+	generation = generation_of(process, record);
 	if (generation && !generation->set->complete && !generation->set->failed)
 		r = fp_process_fill(table, process, record->tid, generation->set);
 	if (r == 0 && generation && generation->set->sparse)
@@ -167,7 +202,7 @@ static void executable_name(struct fp_process_table *table, const struct fp_maps
 static int view(struct fp_process_table *table, struct fp_process *process,
 		const struct fp_stack_record *record, struct fp_process_view *ret)
 {
-	struct fp_generation *generation = generation_at(process, record->time_ns);
+	struct fp_generation *generation = generation_of(process, record);
 	struct fp_process_view result = { 0 };
 	int r;
 
@@ -177,7 +212,7 @@ static int view(struct fp_process_table *table, struct fp_process *process,
 			fp_process_end(table, process, record->time_ns);
 		return -ESRCH;
 	}
-	if (!generation->exec_id_known) {
+	if (!generation->exec_id_known && record->exec_id != 0) {
 		generation->exec_id = record->exec_id;
 		generation->exec_id_known = true;
 	}
@@ -217,7 +252,6 @@ int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_
 		r = view(table, process, record, ret);
 	fp_process_enforce_limits(table);
 	table->in_use = NULL;
-	table->settled_ns = table->last_event_ns;
 	return r;
 }
 

@@ -151,7 +151,6 @@ int fp_session_take_record(const struct fp_stack_record *record, void *context)
 static int take_event(const struct fp_event *event, void *context)
 {
 	struct fp_session *session = context;
-
 	int error = fp_process_table_event(session->processes, event);
 
 	session->stats.sideband_events++;
@@ -169,6 +168,9 @@ int fp_session_read_events(struct fp_session *session)
 		session->stats.sideband_lost += lost;
 		fp_process_table_lost(session->processes);
 	}
+	if (!error)
+		fp_process_table_settle(session->processes,
+					fp_sideband_sure_until(session->sideband));
 	return error;
 }
 

@@ -19,6 +19,8 @@
 #define RINGS_BYTES_DEFAULT (8L << 20)
 // Less than this holds no maximal record together with anything else.
 #define RING_BYTES_MIN (16u * 1024)
+// The longest record: a mapping with a name of PATH_MAX. While that much is free, none is lost.
+#define RECORD_BYTES_MAX (4096u + 256u)
 
 struct ring {
 	int fd;
@@ -38,7 +40,8 @@ struct fp_sideband {
 	struct fp_hotplug *hotplug;
 	struct ring *rings;
 	size_t count, capacity;
-	uint64_t lost;					    // not yet reported
+	uint64_t lost; // not yet reported
+	uint64_t sure_ns;
 	uint64_t record[UINT16_MAX / sizeof(uint64_t) + 1]; // one that wraps around its ring's end
 };
 
@@ -227,6 +230,11 @@ void fp_sideband_free(struct fp_sideband *sideband)
 	free(sideband);
 }
 
+uint64_t fp_sideband_sure_until(const struct fp_sideband *sideband)
+{
+	return sideband->sure_ns;
+}
+
 uint64_t fp_sideband_ring_bytes(const struct fp_sideband *sideband)
 {
 	uint64_t bytes = 0;
@@ -307,15 +315,18 @@ static void rings_release(struct fp_sideband *sideband)
 }
 
 // Notes how far each ring goes and lists those that hold something.
-static size_t rings_snapshot(struct fp_sideband *sideband, struct ring **active, uint64_t *lost)
+static size_t rings_snapshot(struct fp_sideband *sideband, struct ring **active, bool *ret_roomy)
 {
 	size_t count = 0;
 
+	*ret_roomy = true;
 	for (size_t i = 0; i < sideband->count; i++) {
 		struct ring *ring = &sideband->rings[i];
 
 		ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-		if (ring_peek(ring, lost))
+		if (ring->head - ring->tail + RECORD_BYTES_MAX > ring->size)
+			*ret_roomy = false;
+		if (ring_peek(ring, &sideband->lost))
 			active[count++] = ring;
 	}
 	return count;
@@ -331,11 +342,12 @@ int fp_sideband_read(struct fp_sideband *sideband, fp_event_fn fn, void *context
 	uint64_t cutoff_ns = fp_procfs_monotonic_ns();
 	struct ring *ring;
 	size_t count;
+	bool roomy;
 	int r = 0;
 
 	if (!active)
 		return -ENOMEM;
-	count = rings_snapshot(sideband, active, &sideband->lost);
+	count = rings_snapshot(sideband, active, &roomy);
 	while (r >= 0 && (ring = ring_oldest(active, count, cutoff_ns))) {
 		const struct perf_event_header *record = ring_record(ring, sideband->record);
 		uint16_t size = record->size;
@@ -350,6 +362,8 @@ int fp_sideband_read(struct fp_sideband *sideband, fp_event_fn fn, void *context
 	rings_release(sideband);
 	if (r < 0)
 		return r;
+	if (roomy)
+		sideband->sure_ns = cutoff_ns;
 	*ret_lost = sideband->lost;
 	sideband->lost = 0;
 	return 0;

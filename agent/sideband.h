@@ -43,6 +43,10 @@ int fp_sideband_fd(const struct fp_sideband *sideband); // epoll fd, readable at
 // Returns 0 or -errno; *ret_lost gets the number of records the kernel says it lost.
 int fp_sideband_read(struct fp_sideband *sideband, fp_event_fn fn, void *context,
 		     uint64_t *ret_lost);
+// Nothing that happened until then is missing in what has been handed out, but for records
+// reported as lost: the kernel tells of a loss only with the next record that fits, so that
+// after a ring was found full, nothing is sure until the next reading.
+uint64_t fp_sideband_sure_until(const struct fp_sideband *sideband);
 uint64_t fp_sideband_ring_bytes(const struct fp_sideband *sideband); // kernel memory of the rings
 // Opens the CPUs that came online or left and came back (agent/hotplug.h) since the last call,
 // lets go of those that left; what their rings hold is still read. Number of CPUs or -errno.

@@ -190,15 +190,71 @@ static void test_reading(void **state)
 	assert_int_equal(lookup(1 * PAGE, 10, &offset), 1);
 	assert_int_equal(lookup(1 * PAGE, 200, &offset), 1);
 	assert_int_equal(lookup(5 * PAGE, 49, &offset), 2);
-	assert_int_equal(lookup(5 * PAGE, 50, &offset), 4);
-	assert_int_equal(lookup(8 * PAGE, 49, &offset), NO_FILE);
-	assert_int_equal(lookup(8 * PAGE, 50, &offset), 4);
+	assert_int_equal(lookup(5 * PAGE, 50, &offset), NO_FILE); // one or the other
+	assert_int_equal(lookup(5 * PAGE, 99, &offset), NO_FILE);
+	assert_int_equal(lookup(5 * PAGE, 100, &offset), 4);
+	assert_int_equal(lookup(8 * PAGE, 99, &offset), NO_FILE);
+	assert_int_equal(lookup(8 * PAGE, 100, &offset), 4);
 	assert_int_equal(lookup(20 * PAGE, 99, &offset), 5);
 	assert_int_equal(lookup(20 * PAGE, 100, &offset), NO_FILE);
 	assert_int_equal(lookup(30 * PAGE, 60, &offset), 3);
 	fp_mapset_prune(&pool, set, 1000);
 	assert_int_equal(set->old_count, 0);
 	assert_int_equal(pool.mappings, 3);
+}
+
+// Events from before the reading that are handed in after it.
+static void test_events_behind_a_reading(void **state)
+{
+	struct fp_mapping reading[3];
+	uint64_t offset;
+
+	insert(1, 1, 1, 10); // became 3, and then 2, before the reading
+	reading[0] = mapping(1, 1, 2, 0);
+	reading[1] = mapping(5, 1, 2, 0); // was 4 before it became 2
+	reading[2] = mapping(9, 1, 5, 0); // mapped shortly before the reading
+	reconcile(reading, 3, 0, 100);
+	assert_int_equal(lookup(1 * PAGE, 99, &offset), 1);
+	insert(1, 1, 3, 20);
+	insert(1, 1, 2, 30);
+	insert(5, 1, 4, 40);
+	insert(5, 1, 2, 50);
+	insert(9, 1, 5, 60);
+	assert_int_equal(lookup(1 * PAGE, 19, &offset), 1);
+	assert_int_equal(lookup(1 * PAGE, 29, &offset), 3);
+	assert_int_equal(lookup(1 * PAGE, 30, &offset), 2);
+	assert_int_equal(lookup(5 * PAGE, 39, &offset), NO_FILE); // not what came later
+	assert_int_equal(lookup(5 * PAGE, 49, &offset), 4);
+	assert_int_equal(lookup(5 * PAGE, 50, &offset), 2);
+	assert_int_equal(lookup(9 * PAGE, 59, &offset), NO_FILE);
+	assert_int_equal(lookup(9 * PAGE, 60, &offset), 5);
+	insert(9, 1, 1, 110); // after the reading
+	assert_int_equal(lookup(9 * PAGE, 109, &offset), 5);
+	assert_int_equal(lookup(9 * PAGE, 110, &offset), 1);
+}
+
+// The kernel joins neighbours of the same file and parts what was one: nothing new.
+static void test_reading_of_joined_and_parted(void **state)
+{
+	struct fp_mapping reading[2];
+	uint64_t offset;
+
+	insert(1, 1, 1, 10);
+	insert(2, 1, 1, 20);
+	insert(5, 3, 2, 30);
+	reading[0] = mapping(1, 2, 1, 0);
+	reading[1] = mapping(6, 1, 2, 0);
+	reading[1].page_offset = set->live[set->live_count - 1].page_offset + PAGE;
+	set->live[1].page_offset = set->live[0].page_offset + PAGE;
+	reading[0].page_offset = set->live[0].page_offset;
+	reconcile(reading, 2, 50, 100);
+	for (uint64_t time = 45; time < 120; time += 10) {
+		assert_int_equal(lookup(1 * PAGE, time, &offset), 1);
+		assert_int_equal(lookup(2 * PAGE, time, &offset), 1);
+		assert_int_equal(lookup(6 * PAGE, time, &offset), 2);
+	}
+	assert_int_equal(lookup(7 * PAGE, 99, &offset), 2);
+	assert_int_equal(lookup(7 * PAGE, 100, &offset), NO_FILE);
 }
 
 static void test_reading_without_build_ids(void **state)
@@ -253,6 +309,10 @@ int main(void)
 		CASE("any sequence of mappings can be asked as of any time", test_random),
 		CASE("the same mapping told twice is one", test_same_mapping_again),
 		CASE("a reading keeps what is known and ends what has gone", test_reading),
+		CASE("events of before a reading that come after it tell what was when",
+		     test_events_behind_a_reading),
+		CASE("neighbours that were joined, and what was parted, are nothing new",
+		     test_reading_of_joined_and_parted),
 		CASE("a reading without build-IDs does not lose those that events brought",
 		     test_reading_without_build_ids),
 		CASE("an event adds the build-ID that a reading could not",

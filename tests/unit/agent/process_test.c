@@ -255,7 +255,9 @@ static void test_lost_records(void **state)
 	struct fp_process_view view;
 
 	shell();
-	expect_at(120, SHELL, 99, PROGRAM, "/bin/sh");
+	record = record_at(120, SHELL, 99, 76);
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	assert_string_equal(name_in(&view, PROGRAM), "/bin/sh");
 	fp_process_table_lost(table);
 	// It cannot be read again (there is no such PID): what was known is still used.
 	expect_at(130, SHELL, 99, PROGRAM, "/bin/sh");
@@ -264,9 +266,33 @@ static void test_lost_records(void **state)
 	assert_int_equal(stats_now().lazy_failed, 1); // asked once per loss
 	// An exec id that does not fit says that an exec was among the lost records: its stack
 	// must not be given the old program's names.
+	fp_process_table_settle(table, 150 * MS);
 	fp_process_table_lost(table);
 	record = record_at(200, SHELL, 99, 77);
 	assert_int_equal(fp_process_table_view(table, &record, &view), -ESRCH);
+	// Its own stacks from before it, and from before we knew of any loss, are still right.
+	record = record_at(160, SHELL, 99, 76);
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	assert_string_equal(name_in(&view, PROGRAM), "/bin/sh");
+}
+
+// The kernel stamps the exec before it changes the id, so a stack may come between.
+static void test_stack_between_exec_and_id(void **state)
+{
+	struct fp_stack_record record;
+	struct fp_process_view view;
+
+	shell();
+	record = record_at(120, SHELL, 99, 5);
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	exec_at(130, SHELL, "cc");
+	map_at(131, SHELL, PROGRAM, 0x1000, "/usr/bin/cc", 5);
+	record.time_ns = 130 * MS;
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	assert_string_equal(view.executable, "sh");
+	record = record_at(140, SHELL, 99, 6);
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	assert_string_equal(view.executable, "cc");
 }
 
 static void test_late_event(void **state)
@@ -396,6 +422,8 @@ int main(void)
 		CASE("the kernel's mark of a deleted file is not part of the name",
 		     test_deleted_executable),
 		CASE("lost records make every instance suspect, once", test_lost_records),
+		CASE("a stack between an exec and its new id is the old program's",
+		     test_stack_between_exec_and_id),
 		CASE("an event that comes late does no harm", test_late_event),
 		CASE("ended processes make room first, then those not asked for",
 		     test_process_limit),
