@@ -158,16 +158,21 @@ static int take_chunk(struct fp_perf_map *map, const char *bytes, size_t size)
 	return 0;
 }
 
+static size_t next_chunk(const struct fp_perf_map *map, uint64_t size)
+{
+	uint64_t left = size - map->position;
+
+	return left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
+}
+
 static int read_growth(struct fp_perf_map *map, uint64_t size)
 {
-	FP_AUTOFREE char *chunk = malloc(CHUNK_BYTES);
+	FP_AUTOFREE char *chunk = malloc(next_chunk(map, size) + 1);
 
 	if (!chunk)
 		return -ENOMEM;
 	while (map->position < size) {
-		uint64_t left = size - map->position;
-		ssize_t got = read_at(map, map->position, chunk,
-				      left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES);
+		ssize_t got = read_at(map, map->position, chunk, next_chunk(map, size));
 		int error = got > 0 ? take_chunk(map, chunk, (size_t)got) : (int)got;
 
 		if (error)
