@@ -14,7 +14,7 @@
 
 #include "common/buf.h"
 
-#define FP_PERF_MAP_BYTES_MAX ((uint64_t)256 << 20)
+#define FP_PERF_MAP_BYTES_MAX ((uint64_t)1 << 30)
 
 struct fp_perf_map;
 

@@ -24,7 +24,8 @@ enum fp_role_request {
 	FP_ROLE_MAP_DROP,   // argument: handle
 	FP_ROLE_MAP_LOOKUP, // argument: handle; payload: uint64_t addresses[]. What the file has
 	// grown by is read first. Answer: for each address uint16_t length
-	// (0: no name) and the bytes
+	// (0: no name) and the bytes. Errors: -EAGAIN the file is large and being read in
+	// steps, ask again; -EFBIG over a bound; -ENOENT no such handle
 	FP_ROLE_REQUESTS
 };
 
