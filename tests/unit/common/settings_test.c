@@ -1,93 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../cases.h"
-#include "../scratch.h"
-
-#include "common/clock.h"
-#include "common/settings.h"
-
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
-struct config {
-	bool enabled;
-	uint32_t hz;
-	uint64_t max_bytes;
-	uint64_t window_ns;
-	char *url;
-	uint32_t mode;
-	char *labels;
-	char *rules;
-};
-
-static const char *const modes[] = { "fast", "slow", NULL };
-
-static const struct fp_setting rows[] = {
-	{ "cpu", "enabled", FP_SETTING_BOOL, offsetof(struct config, enabled), "yes", 0, 0, NULL,
-	  true, "Samples the CPU." },
-	{ "cpu", "hz", FP_SETTING_U32, offsetof(struct config, hz), "19", 1, 1000, NULL, true,
-	  "Rate." },
-	{ "spool", "max_bytes", FP_SETTING_SIZE, offsetof(struct config, max_bytes), "512MiB", 0, 0,
-	  NULL, false, "Bound." },
-	{ "spool", "window", FP_SETTING_DURATION, offsetof(struct config, window_ns), "60s",
-	  FP_NS_PER_S, 3600 * FP_NS_PER_S, NULL, true, "Length." },
-	{ "ship", "url", FP_SETTING_STRING, offsetof(struct config, url), "", 0, 0, NULL, true,
-	  "Where to." },
-	{ "ship", "mode", FP_SETTING_CHOICE, offsetof(struct config, mode), "slow", 0, 0, modes,
-	  true, "How." },
-	{ "ship", "labels", FP_SETTING_PAIRS, offsetof(struct config, labels), "", 0, 0, NULL, true,
-	  "Labels." },
-	{ "ship", "rules", FP_SETTING_LINES, offsetof(struct config, rules), "", 0, 0, NULL, true,
-	  "Rules." },
-};
-static const struct fp_settings_table table = { rows, FP_ARRAY_SIZE(rows), sizeof(struct config) };
-
-struct loaded {
-	struct config config;
-	struct fp_setting_origin origins[FP_ARRAY_SIZE(rows)];
-	struct fp_buf error;
-};
-
-static void loaded_free(struct loaded *loaded)
-{
-	fp_settings_free(&table, &loaded->config);
-	fp_buf_free(&loaded->error);
-}
-#define AUTOLOADED FP_CLEANUP(loaded_free)
-
-static const char *write_file(const char *name, const char *content, size_t size)
-{
-	static char path[160];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", scratch_directory(), name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_int_equal(fwrite(content, 1, size, file), size);
-	fclose(file);
-	return path;
-}
-
-static int load(struct loaded *loaded, const char *content, size_t size)
-{
-	const char *path = write_file("x.conf", content, size);
-
-	assert_int_equal(fp_settings_defaults(&table, &loaded->config, loaded->origins), 0);
-	return fp_settings_read_file(&table, &loaded->config, loaded->origins, path,
-				     &loaded->error);
-}
-
-static char *dump(const struct loaded *loaded, bool with_origins)
-{
-	struct fp_buf text = { 0 };
-
-	assert_int_equal(
-	    fp_settings_dump(&table, &loaded->config, with_origins ? loaded->origins : NULL, &text),
-	    0);
-	return fp_buf_take(&text);
-}
-
-#define TEXT(text) text, sizeof(text) - 1
+#include "settings_table.h"
 
 static void test_defaults(void **state)
 {
@@ -133,10 +45,6 @@ struct error_case {
 	size_t size;
 	const char *error; // behind the path
 };
-
-#define LONG_NAME                                                                                  \
-	"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" \
-	"xxxxxxxx"
 
 static const struct error_case error_cases[] = {
 	{ TEXT("[cpu]\n\nhzz = 1\n"), ":3: cpu.hzz: unknown key" },
@@ -204,87 +112,6 @@ static void test_errors(void **state)
 		assert_int_equal(load(&loaded, c->content, c->size), -EINVAL);
 		assert_string_equal((char *)loaded.error.data, expected);
 	}
-}
-
-static void test_long_lines(void **state)
-{
-	AUTOLOADED struct loaded loaded = { 0 };
-	static char content[16384];
-	size_t most = 8192 - strlen("url = ") - 1;
-
-	assert_int_equal(
-	    load(&loaded, TEXT("[ship]\n"
-			       "; " LONG_NAME LONG_NAME LONG_NAME "\n"
-			       "  # " LONG_NAME LONG_NAME LONG_NAME "\n"
-			       "url =  a" LONG_NAME LONG_NAME LONG_NAME "b ; comment ; again\n"
-			       "mode = fast\n"
-			       "rules: " LONG_NAME LONG_NAME "=;" LONG_NAME "  \r\n"
-			       "rules = " LONG_NAME LONG_NAME " c\n"
-			       "labels = a=1")),
-	    0);
-	assert_string_equal(loaded.config.url, "a" LONG_NAME LONG_NAME LONG_NAME "b");
-	assert_string_equal(loaded.config.rules,
-			    LONG_NAME LONG_NAME "=;" LONG_NAME "\n" LONG_NAME LONG_NAME " c");
-	assert_int_equal(loaded.config.mode, 0);
-	assert_string_equal(loaded.config.labels, "a=1");
-	loaded_free(&loaded);
-
-	for (size_t over = 0; over < 2; over++) {
-		int size = snprintf(content, sizeof(content), "[ship]\nurl = ");
-
-		memset(content + size, 'u', most + over);
-		content[size + (int)(most + over)] = '\n';
-		assert_int_equal(load(&loaded, content, (size_t)size + most + over + 1),
-				 over ? -EINVAL : 0);
-		if (over)
-			assert_non_null(strstr((char *)loaded.error.data,
-					       ":2: the line is longer than 8192 bytes"));
-		else
-			assert_int_equal(strlen(loaded.config.url), most);
-		loaded_free(&loaded);
-	}
-}
-
-static void test_lines(void **state)
-{
-	AUTOLOADED struct loaded loaded = { 0 }, again = { 0 };
-	FP_AUTOFREE char *text = NULL, *second = NULL;
-	char directory[128];
-
-	assert_int_equal(load(&loaded, TEXT("[ship]\nrules = drop a =~ \"b\"\nmode = fast\n"
-					    "[cpu]\nhz = 5\n[ship]\nrules = keep c =~ d;e\n")),
-			 0);
-	assert_string_equal(loaded.config.rules, "drop a =~ \"b\"\nkeep c =~ d;e");
-	text = dump(&loaded, true);
-	assert_non_null(strstr(text, "\nrules = drop a =~ \"b\" ; /"));
-	assert_non_null(strstr(text, "/x.conf:7\nrules = keep c =~ d;e ; /"));
-	assert_int_equal(load(&again, text, strlen(text)), 0);
-	assert_string_equal(again.config.rules, loaded.config.rules);
-	second = dump(&again, false);
-	assert_non_null(strstr(second, "\nrules = drop a =~ \"b\"\nrules = keep c =~ d;e\n"));
-
-	// flags: the first replaces, the next add
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(fp_settings_apply_flag(&table, &loaded.config, loaded.origins,
-							i ? "--ship-rules=two" : "--ship-rules=one",
-							&loaded.error),
-				 0);
-	assert_string_equal(loaded.config.rules, "one\ntwo");
-	setenv("FLEETPROF_SHIP_RULES", "x y\nz", 1);
-	assert_int_equal(
-	    fp_settings_read_environment(&table, &loaded.config, loaded.origins, &loaded.error), 0);
-	unsetenv("FLEETPROF_SHIP_RULES");
-	assert_string_equal(loaded.config.rules, "x y\nz");
-
-	// a file of conf.d replaces what was before it
-	snprintf(directory, sizeof(directory), "%s/x.conf.d", scratch_directory());
-	mkdir(directory, 0700);
-	write_file("x.conf.d/50.conf", TEXT("[ship]\nrules = other\n"));
-	loaded_free(&loaded);
-	assert_int_equal(load(&loaded, TEXT("[ship]\nrules = a\nrules = b\n")), 0);
-	unlink(write_file("x.conf.d/50.conf", TEXT("")));
-	assert_int_equal(rmdir(directory), 0);
-	assert_string_equal(loaded.config.rules, "other");
 }
 
 static void test_unreadable(void **state)
@@ -475,8 +302,6 @@ int main(void)
 		FP_CASE("an empty file leaves the defaults", test_defaults),
 		FP_CASE("a file sets values of every type", test_all_types),
 		FP_CASE("an error names file, line, key and cause", test_errors),
-		FP_CASE("a line may be longer than inih reads", test_long_lines),
-		FP_CASE("a key of lines may be repeated, and each adds one", test_lines),
 		FP_CASE("an unreadable file is named", test_unreadable),
 		FP_CASE("drop-in files override in byte order", test_drop_ins),
 		FP_CASE("a long path keeps its end as origin", test_long_origin),
