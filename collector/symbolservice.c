@@ -218,7 +218,7 @@ static int has_as_many(struct fp_symbol_service *service, const struct fp_build 
 
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
-	return fp_symbol_upload_lines(&stored) >= functions;
+	return fp_symbol_upload_functions(&stored) >= functions;
 }
 
 int fp_symbol_service_check(struct fp_symbol_service *service, const struct fp_build *build,
@@ -235,7 +235,7 @@ int fp_symbol_service_check(struct fp_symbol_service *service, const struct fp_b
 		r = fp_symbol_upload_check(&text, ret_reason);
 	if (r < 0)
 		return r;
-	functions = fp_symbol_upload_lines(&text);
+	functions = fp_symbol_upload_functions(&text);
 	fp_buf_free(&text);
 	return has_as_many(service, build, functions);
 }

@@ -198,41 +198,45 @@ static bool is_symbol_line(const char *line, size_t size)
 	return digits > 0 && digits <= 16 && digits + 1 < size && line[digits] == ' ';
 }
 
-static void count_lines(const struct fp_buf *text, size_t *ret_good, size_t *ret_bad)
+struct census {
+	size_t lines, functions, ends; // the other lines are none of the format
+};
+
+static struct census count_lines(const struct fp_buf *text)
 {
 	const char *at = (const char *)text->data;
-	size_t left = text->len, good = 0, bad = 0;
+	struct census census = { 0 };
+	size_t left = text->len;
 
 	while (left > 0) {
 		const char *newline = memchr(at, '\n', left);
 		size_t size = newline ? (size_t)(newline - at) : left;
 
-		if (is_symbol_line(at, size))
-			good++;
-		else
-			bad++;
+		census.lines++;
+		if (is_symbol_line(at, size)) {
+			bool is_end = memcmp(at + size - 2, " -", 2) == 0;
+
+			census.ends += is_end;
+			census.functions += !is_end;
+		}
 		size += newline != NULL;
 		at += size;
 		left -= size;
 	}
-	*ret_good = good;
-	*ret_bad = bad;
+	return census;
 }
 
-size_t fp_symbol_upload_lines(const struct fp_buf *text)
+size_t fp_symbol_upload_functions(const struct fp_buf *text)
 {
-	size_t good, bad;
-
-	count_lines(text, &good, &bad);
-	return good;
+	return count_lines(text).functions;
 }
 
 int fp_symbol_upload_check(const struct fp_buf *text, const char **ret_reason)
 {
-	size_t good, bad;
+	struct census census = count_lines(text);
+	size_t good = census.functions + census.ends;
 
-	count_lines(text, &good, &bad);
-	if (good > bad || text->len == 0)
+	if (good > census.lines - good || text->len == 0)
 		return 0;
 	*ret_reason = "the table is not made of '<hex offset> <name>' lines";
 	return -EBADMSG;

@@ -25,4 +25,5 @@ int fp_symbol_upload_decompress(const void *bytes, size_t size, size_t max_bytes
 // -EBADMSG unless most lines are `<hex offset> <name>`. No line at all is a table too: of a file
 // without functions.
 int fp_symbol_upload_check(const struct fp_buf *text, const char **ret_reason);
-size_t fp_symbol_upload_lines(const struct fp_buf *text); // that are such lines
+// Such lines but those named `-`, which only say where a function ends.
+size_t fp_symbol_upload_functions(const struct fp_buf *text);

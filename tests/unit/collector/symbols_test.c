@@ -117,10 +117,12 @@ static void an_upload_names_what_was_stored_before_it(void **state)
 static void a_table_gives_way_to_one_with_more_functions(void **state)
 {
 	FP_AUTOBUF struct fp_buf none = compressed("", 0);
-	FP_AUTOBUF struct fp_buf few = compressed("1000 exported\n", 14);
-	FP_AUTOBUF struct fp_buf more = compressed("1000 exported\n1004 hidden\n", 26);
+	FP_AUTOBUF struct fp_buf few =
+	    compressed("1000 exported\n1003 -\n1100 another\n1103 -\n", 41);
+	FP_AUTOBUF struct fp_buf more =
+	    compressed("1000 exported\n1004 hidden\n1100 another\n", 39);
 	FP_AUTOBUF struct fp_buf others =
-	    compressed("1000 longer_name_1\n1004 longer_name_2\n", 38);
+	    compressed("1 longer_name_1\n2 longer_name_2\n3 longer_name_3\n", 48);
 	struct fp_build build;
 	FP_AUTOPROFILE struct fp_profile *profile = kernel_profile(&build);
 	struct fp_symbol_service *service = opened(scratch_subdirectory("better"));
@@ -130,7 +132,7 @@ static void a_table_gives_way_to_one_with_more_functions(void **state)
 	assert_string_equal(lookup(service, profile), "(none)");
 	assert_int_equal(put(service, &build, &none), 0);
 	assert_int_equal(put(service, &build, &few), 1);
-	assert_string_equal(lookup(service, profile), "exported");
+	assert_string_equal(lookup(service, profile), "(none)"); // in the gap
 	assert_int_equal(put(service, &build, &none), 0);
 	assert_int_equal(put(service, &build, &more), 1);
 	assert_string_equal(lookup(service, profile), "hidden");
