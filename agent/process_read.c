@@ -36,7 +36,7 @@ int fp_process_map_file(struct fp_process_table *table, int dirfd, const struct 
 	};
 
 	memcpy(file.build_id, map->build_id, sizeof(file.build_id));
-	if (file.kind == FP_FILE_REGULAR && file.build_id_len == 0)
+	if (file.kind == FP_FILE_REGULAR && file.build_id_len == 0 && fp_procfs_is_disk(map))
 		fp_process_probe(table, dirfd, map, &file);
 	if (file.kind == FP_FILE_ANON)
 		file.name = "//anon"; // as the side-band spells it

@@ -5,7 +5,7 @@
 // pinned by a descriptor of its directory, so a reused PID cannot be read by mistake.
 // Nothing here opens the mapped files.
 // Source: proc(5); the PROCMAP_QUERY ioctl of Linux 6.11 where the kernel has it (it gives
-// build-IDs), else the text of /proc/PID/maps (no build-IDs).
+// build-IDs of files on disks), else the text of /proc/PID/maps (no build-IDs).
 // Trust: numbers from the kernel; names foreign. Threads: no state but the host clock's.
 #pragma once
 
@@ -40,6 +40,12 @@ struct fp_procfs_map {
 	uint8_t build_id_len; // 0: unknown
 	const char *name;     // "" for anonymous memory; valid in the callback
 };
+// True when the mapped file lies on a block device: reading it waits for no other program and no
+// other host. File systems without one (overlay, tmpfs, FUSE, NFS, …) have the major number 0.
+static inline bool fp_procfs_is_disk(const struct fp_procfs_map *map)
+{
+	return map->inode != 0 && map->major != 0;
+}
 typedef int (*fp_procfs_map_fn)(const struct fp_procfs_map *map, void *context);
 
 // Hands out the executable mappings in order of address. A positive result of the callback

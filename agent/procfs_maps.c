@@ -33,6 +33,25 @@ _Static_assert(sizeof(struct map_query) == 104, "struct procmap_query");
 #define MAP_QUERY_EXECUTABLE	   0x04
 #define MAP_QUERY_COVERING_OR_NEXT 0x10
 
+// For a build-ID the kernel reads the file, in a sleep that nothing ends when whoever serves it
+// never answers. So it is asked only where that is a disk of this host; of other files the
+// identity is left to children that may hang.
+static void query_build_id(int fd, struct fp_procfs_map *map)
+{
+	struct map_query asked = {
+		.size = sizeof(asked),
+		.query_flags = MAP_QUERY_EXECUTABLE,
+		.query_addr = map->start,
+		.build_id_size = sizeof(map->build_id),
+		.build_id_addr = (uint64_t)(uintptr_t)map->build_id,
+	};
+
+	if (!fp_procfs_is_disk(map) || ioctl(fd, MAP_QUERY, &asked) < 0)
+		return;
+	if (asked.vma_start == map->start && asked.inode == map->inode)
+		map->build_id_len = (uint8_t)asked.build_id_size;
+}
+
 // The executable mapping at the address or, with MAP_QUERY_COVERING_OR_NEXT, else the next.
 // -ENOENT: there is none.
 static int query(int fd, uint64_t flags, uint64_t address, char name[PATH_MAX],
@@ -45,16 +64,14 @@ static int query(int fd, uint64_t flags, uint64_t address, char name[PATH_MAX],
 		.query_addr = address,
 		.vma_name_size = PATH_MAX,
 		.vma_name_addr = (uint64_t)(uintptr_t)name,
-		.build_id_size = sizeof(map.build_id),
-		.build_id_addr = (uint64_t)(uintptr_t)map.build_id,
 	};
 
 	if (ioctl(fd, MAP_QUERY, &asked) < 0) {
 		if (errno != ENAMETOOLONG)
 			return -errno;
-		// A longer name or build-ID than we take: the place alone still tells apart.
-		asked.vma_name_size = asked.build_id_size = 0;
-		asked.vma_name_addr = asked.build_id_addr = 0;
+		// A longer name than we take: the place alone still tells apart.
+		asked.vma_name_size = 0;
+		asked.vma_name_addr = 0;
 		if (ioctl(fd, MAP_QUERY, &asked) < 0)
 			return -errno;
 	}
@@ -64,8 +81,8 @@ static int query(int fd, uint64_t flags, uint64_t address, char name[PATH_MAX],
 	map.major = asked.dev_major;
 	map.minor = asked.dev_minor;
 	map.inode = asked.inode;
-	map.build_id_len = (uint8_t)asked.build_id_size;
 	map.name = asked.vma_name_size ? name : "";
+	query_build_id(fd, &map);
 	*ret = map;
 	return 0;
 }
