@@ -45,6 +45,12 @@ static void set_session(struct fp_daemon *daemon, const struct fp_session_stats 
 	set(daemon, FP_M_SIDEBAND_RING_BYTES, stats->sideband_ring_bytes);
 	for (size_t what = 0; what < FP_EVICTED_COUNT; what++)
 		set(daemon, FP_M_EVICTED_FIRST + what, stats->evicted[what]);
+	set(daemon, FP_M_CGROUPS_FOUND, stats->labels.cgroups_found);
+	set(daemon, FP_M_CGROUPS_GONE, stats->labels.cgroups_gone);
+	set(daemon, FP_M_PLACES_READ, stats->labels.processes_read);
+	set(daemon, FP_M_PLACES_INHERITED, stats->labels.inherited);
+	set(daemon, FP_M_PLACES_UNKNOWN, stats->labels.unknown);
+	set(daemon, FP_M_RELABEL_OVERRUNS, stats->labels.relabel_overruns);
 	set(daemon, FP_M_RELABEL_DROPPED_CPU, stats->relabel_dropped[FP_SOURCE_CPU]);
 	set(daemon, FP_M_RELABEL_DROPPED_OFF_CPU, stats->relabel_dropped[FP_SOURCE_OFFCPU]);
 }

@@ -204,6 +204,12 @@ static void add_stats(struct fp_session_stats *sum, const struct fp_session_stat
 	sum->process_reads += one->process_reads;
 	sum->process_reads_failed += one->process_reads_failed;
 	sum->address_lookups += one->address_lookups;
+	sum->labels.cgroups_found += one->labels.cgroups_found;
+	sum->labels.cgroups_gone += one->labels.cgroups_gone;
+	sum->labels.processes_read += one->labels.processes_read;
+	sum->labels.inherited += one->labels.inherited;
+	sum->labels.unknown += one->labels.unknown;
+	sum->labels.relabel_overruns += one->labels.relabel_overruns;
 	for (int what = 0; what < FP_EVICTED_COUNT; what++)
 		sum->evicted[what] += one->evicted[what];
 	sum->balance_errors += one->balance_errors;

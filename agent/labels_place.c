@@ -191,7 +191,6 @@ static int by_process(struct fp_places *places, uint32_t tgid, uint64_t first_ti
 	*ret_place = NOWHERE;
 	if (fp_cgroup_process_find(tgid, first_ticks, last_ticks, &facts) < 0)
 		return 0;
-	places->stats.processes_read++;
 	return place_of(places, &facts, ret_place);
 }
 
@@ -248,7 +247,9 @@ static int by_instance(struct fp_places *places, const struct fp_stack_record *r
 		return 0;
 	}
 	r = by_process(places, process->tgid, ticks, ticks, ret_place);
-	if (r == 0 && *ret_place == NOWHERE)
+	if (r == 0 && *ret_place != NOWHERE)
+		places->stats.processes_read++;
+	else if (r == 0)
 		r = by_parent(places, record, process->parent_tgid, ret_place);
 	if (r < 0)
 		return r;

@@ -6,12 +6,12 @@
 // Threads: one owner; nothing here blocks longer than an epoch switch (one RCU grace period).
 #pragma once
 
+#include "labels.h"
 #include "process.h"
 #include "proto/profile.h"
 #include "sampler.h"
 
 struct fp_names;
-struct fp_labeler_options;
 
 struct fp_session_config {
 	struct fp_sampler_config sampler;
@@ -58,6 +58,7 @@ struct fp_session_stats { // running sums since the session opened, for metrics 
 	uint64_t processes, process_bytes;	   // of the process table and the labels
 	uint64_t evicted[FP_EVICTED_COUNT];
 	uint64_t process_reads, process_reads_failed, address_lookups;
+	struct fp_labeler_stats labels;
 	uint64_t sideband_ring_bytes;
 	uint64_t map_bytes;
 	uint32_t entries_peak, capacity;

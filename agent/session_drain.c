@@ -206,7 +206,8 @@ void fp_session_stats(const struct fp_session *session, struct fp_session_stats 
 	*ret = session->stats;
 	fp_process_table_stats(session->processes, &processes);
 	ret->processes = processes.processes;
-	ret->process_bytes = processes.bytes;
+	fp_labeler_stats(session->labeler, &ret->labels);
+	ret->process_bytes = processes.bytes + ret->labels.bytes;
 	memcpy(ret->evicted, processes.evicted, sizeof(ret->evicted));
 	ret->process_reads = processes.lazy_reads;
 	ret->process_reads_failed = processes.lazy_failed;

@@ -360,7 +360,7 @@ static void test_bounds(void **state)
 	uint32_t labels;
 
 	assert_int_equal(fp_labeler_new(&options, &labeler), 0);
-	for (uint32_t i = 0; i < 200000; i++) {
+	for (uint32_t i = 0; i < 60000; i++) {
 		struct fp_stack_record record;
 
 		snprintf(thread, sizeof(thread), "t%u", i);
