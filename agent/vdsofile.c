@@ -24,7 +24,7 @@ static size_t image_size(const ElfW(Ehdr) * header)
 static int make_file(const void *image, size_t size, struct fp_names_file *ret)
 {
 	FP_AUTOCLOSE int fd = memfd_create("fleetprof-vdso", MFD_CLOEXEC);
-	struct stat info;
+	struct stat info = { 0 };
 	void *mapped;
 	int r = fd < 0 ? -errno : fp_write_all(fd, image, size);
 
