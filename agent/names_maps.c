@@ -11,6 +11,9 @@
 
 #define DELAY_FIRST_NS (20 * FP_NS_PER_MS)
 #define DELAY_MAX_NS   (10 * FP_NS_PER_S)
+// A map that is written on demand in a short life must not fall between two looks.
+#define DELAY_YOUNG_NS FP_NS_PER_S
+#define YOUNG_NS       (60 * FP_NS_PER_S)
 #define RECHECK_NS     (4 * FP_NS_PER_S)
 #define CLOCK_STEP_NS  (2 * FP_NS_PER_S) // that a file may seem older than it is
 
@@ -44,9 +47,14 @@ static void wait_until(struct fp_names *names, struct fp_watch *watch, uint64_t 
 
 static void wait_longer(struct fp_names *names, struct fp_watch *watch, uint64_t now_ns)
 {
+	const struct fp_names_process *process = &watch->process;
+	uint64_t began_ns =
+	    process->exec_ns > process->start_ns ? process->exec_ns : process->start_ns;
+	uint64_t longest_ns = now_ns - began_ns < YOUNG_NS ? DELAY_YOUNG_NS : DELAY_MAX_NS;
+
 	watch->delay_ns = watch->delay_ns ? 2 * watch->delay_ns : DELAY_FIRST_NS;
-	if (watch->delay_ns > DELAY_MAX_NS)
-		watch->delay_ns = DELAY_MAX_NS;
+	if (watch->delay_ns > longest_ns)
+		watch->delay_ns = longest_ns;
 	wait_until(names, watch, now_ns + watch->delay_ns);
 }
 
@@ -65,22 +73,30 @@ void fp_names_jit_lost(struct fp_names *names, uint64_t now_ns)
 	names->drops = 0;
 }
 
-// One that is free, or that of the watch used longest ago.
-static uint32_t choose_handle(struct fp_names *names, uint64_t now_ns)
+// One that is free, or that of the watch used longest ago, who loses it when the other's map
+// has been opened.
+static uint32_t choose_handle(const struct fp_names *names)
 {
-	struct fp_watch *watch;
-	uint32_t handle;
+	const struct fp_watch *watch;
 
-	for (handle = 0; handle < FP_NAMES_MAPS_MAX; handle++)
+	for (uint32_t handle = 0; handle < FP_NAMES_MAPS_MAX; handle++)
 		if (!names->handles[handle])
 			return handle;
 	TAILQ_FOREACH_REVERSE(watch, &names->watch_list, fp_watch_list, by_use)
 	if (watch->state == FP_WATCH_OPEN)
 		break;
-	handle = watch->handle;
-	fp_watch_close_map(names, watch);
-	wait_until(names, watch, now_ns + DELAY_MAX_NS);
-	return handle;
+	return watch->handle;
+}
+
+// Its map is opened again when a name is wanted of it.
+static void take_handle(struct fp_names *names, uint32_t handle, const struct fp_watch *taker)
+{
+	struct fp_watch *loser = names->handles[handle];
+
+	if (!loser || loser == taker)
+		return;
+	fp_watch_close_map(names, loser);
+	wait_until(names, loser, UINT64_MAX);
 }
 
 // The moment before which the file cannot have been written by this program: clocks may have
@@ -98,8 +114,7 @@ static uint64_t not_before_ns(const struct fp_names_process *process)
 
 static bool begin_open(struct fp_names *names, struct fp_watch *watch, uint64_t now_ns)
 {
-	uint32_t handle =
-	    watch->state == FP_WATCH_OPEN ? watch->handle : choose_handle(names, now_ns);
+	uint32_t handle = watch->state == FP_WATCH_OPEN ? watch->handle : choose_handle(names);
 	struct fp_role_packet packet = { .kind = FP_ROLE_MAP_ADD,
 					 .argument = handle,
 					 .serial = fp_names_serial(names) };
@@ -227,6 +242,7 @@ static void take_map(struct fp_names *names, struct fp_watch *watch)
 {
 	const struct fp_names_operation *operation = &names->operation;
 
+	take_handle(names, operation->handle, watch);
 	if (watch->state != FP_WATCH_OPEN)
 		names->stats.maps_open++;
 	else
@@ -297,6 +313,7 @@ static void end_open(struct fp_names *names, const struct fp_names_result *resul
 	if (result->error == 0) {
 		take_map(names, watch);
 	} else if (result->from_role) {
+		take_handle(names, names->operation.handle, watch); // and perhaps its map
 		set_drop(names, names->operation.handle, true);
 		names->stats.maps_refused++;
 		close_for_good(names, watch);

@@ -230,7 +230,8 @@ void fp_names_take_opener(struct fp_names *names, uint64_t now_ns)
 {
 	struct fp_names_operation *operation = &names->operation;
 	struct fp_opener_answer answer;
-	ssize_t n = recv(names->opener.socket_fd, &answer, sizeof(answer), MSG_DONTWAIT);
+	ssize_t n =
+	    recv(names->opener.socket_fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
 
 	if (n < 0)
 		return;
@@ -242,8 +243,8 @@ void fp_names_take_opener(struct fp_names *names, uint64_t now_ns)
 		return;
 	}
 	operation->opener_open = false;
-	if (operation->role_died)
-		answer.error = -EPIPE;
+	if (operation->role_died && answer.error == 0)
+		answer.error = -EOWNERDEAD; // it had the file and did not survive it
 	operation->answer = answer;
 	if (answer.error)
 		operation->role_open = false;
