@@ -22,6 +22,7 @@ bench/compare.py storm measures the agent as it is.
 import collections
 import os
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -34,7 +35,7 @@ HZ = 499
 DRAIN_S = 2
 RIGHT_SHARE = 0.999
 UNEXPLAINED_SHARE = 0.001
-COMPILER = {"storm", "x86_64-linux-gnu-gcc-12", "gcc", "cc1", "as", "[unknown]"}
+COMPILER = re.compile(r"storm|(.*-)?gcc(-\d+)?|cc1|(.*-)?as|\[unknown\]")
 
 
 def family_cpu_s(pid):
@@ -78,30 +79,20 @@ def check_frames(check, build, log, truth, records):
         check(share >= RIGHT_SHARE,
               f"{100 * share:.3f} % of {seen.file_frames} file-backed user frames have the "
               "build-ID and offset of the reference")
-        report(seen.wrong)
-        covered, wrong = witnessed.misnamed(build, seen.places)
+        witnessed.report(seen.wrong)
+        covered, wrong, other = witnessed.misnamed(build, seen.places)
         share = 1 - sum(wrong.values()) / covered if covered else 0
-        check(share >= RIGHT_SHARE, f"{100 * share:.3f} % of the {covered} that a symbol of the "
-                                    "file covers are named after it")
-        report(wrong)
-        bad = sum(seen.unexplained.values())
+        check(share >= RIGHT_SHARE, f"{100 * share:.3f} % of the {covered} XX        bad = sum(seen.unexplained.values())
         check(bad <= UNEXPLAINED_SHARE * seen.samples,
               f"{bad} of {seen.samples} samples have an unexplained user frame")
-        report(seen.unexplained)
+        witnessed.report(seen.unexplained)
     return judgement
-
-
-def report(reasons, most=8):
-    for reason, count in reasons.most_common(most):
-        print(f"        {count} × {reason}")
-    if len(reasons) > most:
-        print(f"        and {len(reasons) - most} other reasons")
 
 
 def check_batches(check, spool):
     for kind, name in ((batches.CPU, "cpu"), (batches.OFF_CPU, "off_cpu")):
         samples = [sample for batch in spool for sample in batch.samples if sample.type == kind]
-        storm = [sample for sample in samples if sample.labels.get("executable") in COMPILER]
+        storm = [sample for sample in samples if COMPILER.fullmatch(sample.labels["executable"])]
         for whose, which in (("compiler's", storm), ("host's", samples)):
             total, bad, reasons = batches.troubles(which)
             sentence = f"{name}: {bad} of the {whose} {total} samples in the batches hold an " \
@@ -110,7 +101,7 @@ def check_batches(check, spool):
                 check(total > 0 and bad <= UNEXPLAINED_SHARE * total, sentence)
             else:
                 print("        " + sentence)
-            report(reasons)
+            witnessed.report(reasons)
 
 
 def main():
@@ -129,12 +120,13 @@ def main():
     check(not log.lost, f"the reference is whole ({len(log.lost)} lost, {log.odd} not understood; {log.said})")
     judgement = check_frames(check, build, log, truth, records)
     seen = judgement["cpu"]
-    check(seen.samples >= 0.5 * HZ * (truth["wall_ns"] / 1e9),
+    check(seen.samples >= 2000,
           f"there is something to judge: {seen.samples} samples")
     programs = collections.Counter()
     for (_, _, _, path), count in seen.places.items():
         programs[os.path.basename(path)] += count
-    check({"cc1", "as"} <= programs.keys(), f"of {dict(programs.most_common(6))}")
+    check("cc1" in programs and any(name.endswith("as") for name in programs),
+          f"of {dict(programs.most_common(8))}")
     check_batches(check, spool)
     return 1 if check.failures else 0
 

@@ -23,7 +23,6 @@ import tempfile
 
 import batches
 import witnessed
-from compile_storm import report
 from elffile import elf
 from processlog import ProcessLog
 from reference import Agent, Check, arguments, full, skip_unless_live
@@ -75,20 +74,21 @@ def check_samples(check, files, samples):
         mine = [sample for sample in samples if sample.labels["thread"] == twin]
         total, bad, reasons = batches.troubles(mine)
         leaves = collections.Counter()
+        wrong, early = witnessed.other_executables(mine, twin)
+        foreign += wrong
+        check(early <= witnessed.EARLY_SHARE * total,
+              f"'{twin}': {early} of {total} in the kernel at the moment of an exec")
         for sample in mine:
-            if sample.labels["executable"] != twin:
-                foreign[f"'{twin}' under executable '{sample.labels['executable']}'"] += \
-                    sample.count
             judge_sample((twin, file, files), sample, (foreign, never, leaves))
         check(leaves[f"{twin}_spin"] > 100,
               f"'{twin}' is seen at work in {leaves[f'{twin}_spin']} of its {total} samples")
         check(bad == 0, f"'{twin}': {bad} of {total} samples hold an unexplained frame")
-        report(reasons)
+        witnessed.report(reasons)
     check(not foreign, f"no frame or label of one under the other ({sum(foreign.values())})")
-    report(foreign)
+    witnessed.report(foreign)
     check(not never, "no sample in a function that was never called "
                      f"({sum(never.values())})")
-    report(never)
+    witnessed.report(never)
 
 
 def judge_sample(whose, sample, counters):
@@ -127,7 +127,7 @@ def check_records(check, truth, records, log):
     check(seen.file_frames > 0 and not seen.wrong,
           f"pid {truth['pid']}: {seen.right} of {seen.file_frames} frames in files, of "
           f"{len(generations)} programs with samples, are those of the program of that moment")
-    report(seen.wrong)
+    witnessed.report(seen.wrong)
 
 
 def main():

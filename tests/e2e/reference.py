@@ -132,7 +132,11 @@ class Agent:
 
     def __exit__(self, *exception):
         self.child.terminate()
-        self.child.wait(60)
+        try:
+            self.child.wait(60)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
         self.log.close()
         self.folder.cleanup()
 

@@ -5,8 +5,11 @@ frames that the agent made of it; and the judgement of both against a ProcessLog
 import collections
 import subprocess
 
-from batches import ANON, ERROR, FILE, HAS_BUILD, VDSO
+from batches import ANON, ERROR, FILE, HAS_BUILD, KERNEL, MODULE, VDSO
 from elffile import elf
+
+# The kernel gives a task its new name some microseconds before it announces the exec.
+EARLY_SHARE = 0.005
 
 Frame = collections.namedtuple("Frame", "kind id offset name")
 
@@ -126,20 +129,48 @@ def demangled(names):
     return dict(zip(names, output.splitlines()))
 
 
+def functions_at(place):
+    """The functions that the file's own symbol table has at a place."""
+    _, offset, leaf, path = place
+    address = elf(path).address(offset - (not leaf))
+    return elf(path).functions(address) if address is not None else set()
+
+
 def misnamed(build, places):
-    """(frames whose place a symbol covers, Counter of those that are not named by it)."""
+    """(frames whose place a symbol covers, Counter of those that are not named by it, frames
+    named where no symbol with a size is)."""
     names = product_names(build, list(places))
-    truths = {}
-    for identity, offset, leaf, path in places:
-        file = elf(path)
-        address = file.address(offset - (not leaf))
-        truths[identity, offset, leaf, path] = file.functions(address) if address else set()
+    truths = {place: functions_at(place) for place in places}
     plain = demangled({name for truth in truths.values() for name in truth})
-    covered, wrong = 0, collections.Counter()
+    covered, wrong, other = 0, collections.Counter(), collections.Counter()
     for place, count in places.items():
         expected = {plain[name] for name in truths[place]}
-        if expected:
-            covered += count
-            if names[place] not in expected | truths[place]:
-                wrong[f"{place[3]} +{place[1]:#x}: {names[place]}, not {sorted(expected)}"] += count
-    return covered, wrong
+        covered += count if expected else 0
+        if expected and names[place] not in expected | truths[place]:
+            wrong[f"{place[3]} +{place[1]:#x}: {names[place]}, not {sorted(expected)}"] += count
+        elif not expected and names[place] != "-" and not names[place].endswith("@plt"):
+            other[f"{place[3]} +{place[1]:#x}: {names[place]}"] += count
+    return covered, wrong, other
+
+
+def other_executables(samples, thread):
+    """(Counter of executables other than the thread's name, samples of the moment of an exec:
+    those are in the kernel and hold no user frame)."""
+    wrong, early = collections.Counter(), 0
+    for sample in samples:
+        executable = sample.labels["executable"]
+        if executable == thread:
+            continue
+        if executable[:1] != "[" and \
+                all(entry.kind in (KERNEL, MODULE) for entry in sample.frames):
+            early += sample.count
+        else:
+            wrong[f"'{thread}' under executable '{executable}'"] += sample.count
+    return wrong, early
+
+
+def report(reasons, most=8):
+    for reason, count in reasons.most_common(most):
+        print(f"        {count} × {reason}")
+    if len(reasons) > most:
+        print(f"        and {len(reasons) - most} other reasons")
