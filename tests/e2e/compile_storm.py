@@ -80,6 +80,7 @@ def check_frames(check, build, log, truth, records):
               f"{100 * share:.3f} % of {seen.file_frames} file-backed user frames have the "
               "build-ID and offset of the reference")
         witnessed.report(seen.wrong)
+        witnessed.report(seen.missing)
         covered, wrong, other = witnessed.misnamed(build, seen.places)
         share = 1 - sum(wrong.values()) / covered if covered else 0
         check(share >= RIGHT_SHARE, f"{100 * share:.3f} % of the {covered} XX        bad = sum(seen.unexplained.values())

@@ -85,7 +85,11 @@ class ProcessLog:
 
     def __exit__(self, *exception):
         self.child.send_signal(signal.SIGINT)
-        _, said = self.child.communicate(timeout=60)
+        try:
+            _, said = self.child.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            raise RuntimeError("perf does not end") from None
         self.said = said.decode(errors="replace").strip()
         if exception[0] is None:
             self.read()

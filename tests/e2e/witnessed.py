@@ -70,7 +70,8 @@ class Judgement:
 
     def __init__(self):
         self.file_frames = self.right = self.samples = self.without = 0
-        self.wrong = collections.Counter()
+        self.wrong = collections.Counter()  # said, and not so
+        self.missing = collections.Counter()  # not said, or given up with an explanation
         self.unexplained = collections.Counter()
         self.places = collections.Counter()  # (build-ID, offset, is leaf, path)
 
@@ -103,8 +104,10 @@ class Judgement:
             if file is None or not file.build_id:
                 self.without += record.count  # the reference cannot tell: never in this storm
                 self.wrong[f"'{place.path}' cannot be read"] += record.count
-            elif found is None or (found.kind, found.id, found.offset) != \
-                    (FILE, file.build_id, offset):
+            elif found is None or found.kind == ERROR:
+                self.missing[f"'{place.path}', the agent says "
+                             f"{found.name if found else 'nothing'}"] += record.count
+            elif (found.kind, found.id, found.offset) != (FILE, file.build_id, offset):
                 self.wrong[f"'{place.path}' +{offset:#x}, the agent says {found}"] += record.count
             else:
                 self.right += record.count
