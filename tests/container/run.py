@@ -258,9 +258,11 @@ def check_agent(check, podman, port, metrics_port):
     check(int(facts["CapEff"], 16) == SIX, "the sampler has the six capabilities and no other")
     check(facts["NoNewPrivs"] == "1", "the sampler cannot gain privileges")
     check(facts["Seccomp"] == "2", "the runtime's system call filter is on")
-    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    check(children and all(int(status(child)["CapPrm"], 16) == 0 for child in children),
-          "the ship role has no capability")
+    children = [status(child) for child in
+                pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    rights = {child["Name"]: int(child["CapPrm"], 16) for child in children}
+    check(rights.get("fleetprof-ship") == 0, f"the ship role has no capability ({rights})")
+    check(rights.get("fleetprof-syms") == 0, f"the symbols role has no capability ({rights})")
     check(within(lambda: profiled(port, "calltree_fp"), podman, name),
           "a process of the host is in the collector's profile")
     check(within(lambda: pod_profiled(port), podman, name),

@@ -134,13 +134,15 @@ listen = 127.0.0.1:{self.metrics_port}
         wait_for(ready, f"the {name} is not ready")
 
     def ship_pid(self):
-        """The agent's child, or None while it is being started again."""
+        """The agent's ship role, or None while it is being started again."""
         try:
             text = pathlib.Path(f"/proc/{self.agent.pid}/task/{self.agent.pid}/children")
-            children = text.read_text().split()
+            for child in text.read_text().split():
+                if pathlib.Path(f"/proc/{child}/comm").read_text() == "fleetprof-ship\n":
+                    return int(child)
         except OSError:
-            return None
-        return int(children[0]) if children else None
+            pass
+        return None
 
     def metrics(self):
         """{series: value} of the agent, or {} while nobody serves them."""

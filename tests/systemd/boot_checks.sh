@@ -7,6 +7,7 @@ set -uo pipefail
 
 readonly RESULTS=$1
 readonly SIX=1c400080004 # bpf perfmon sys_ptrace dac_read_search checkpoint_restore syslog
+readonly THREE=10000080004 # SYS_PTRACE, DAC_READ_SEARCH, CHECKPOINT_RESTORE
 readonly LIMIT_S=40
 failures=0
 checks=0
@@ -37,8 +38,8 @@ main_pid() { property "$1" MainPID; }
 is_active() { [ "$(property "$1" ActiveState)" = active ]; }
 restarted() { [ "$(property "$1" NRestarts)" -gt "$2" ] && is_active "$1"; }
 status_of() { awk -v key="$2:" '$1 == key { print $2 }' "/proc/$1/status"; }
-ship_pid() { pgrep -P "$(main_pid agent)" | head -n 1; }
-has_ship_role() { [ -n "$(ship_pid)" ]; }
+role_pid() { pgrep -P "$(main_pid agent)" -x "fleetprof-$1"; }
+has_role() { [ -n "$(role_pid "$1")" ]; }
 runs_as() { [ "$(stat -c %U "/proc/$1")" = "$2" ]; }
 caps_are() { [ "$((16#$(status_of "$1" "$2")))" -eq "$((16#$3))" ]; }
 no_new_privs() { [ "$(status_of "$1" NoNewPrivs)" = 1 ]; }
@@ -65,10 +66,15 @@ check "the sampler has its six capabilities and no other" caps_are "$agent" CapE
 check "no capability but the six can come back to it" caps_are "$agent" CapBnd "$SIX"
 check "the sampler cannot gain privileges" no_new_privs "$agent"
 check "the sampler's system calls are filtered" sandboxed "$agent"
-check "the ship role runs" within has_ship_role
-ship=$(ship_pid)
-check "the ship role has no effective capability" caps_are "$ship" CapEff 0
-check "the ship role has no permitted capability" caps_are "$ship" CapPrm 0
+for role in ship syms; do
+  check "fleetprof-$role runs" within has_role "$role"
+  pid=$(role_pid "$role")
+  check "fleetprof-$role has no effective capability" caps_are "$pid" CapEff 0
+  check "fleetprof-$role has no permitted capability" caps_are "$pid" CapPrm 0
+  check "fleetprof-$role has system calls filtered" sandboxed "$pid"
+done
+check "fleetprof-open runs" within has_role open
+check "fleetprof-open has three of the capabilities" caps_are "$(role_pid open)" CapPrm "$THREE"
 collector=$(main_pid collector)
 check "the collector runs as its own user" runs_as "$collector" fleetprof-collector
 check "the collector has no capability" caps_are "$collector" CapEff 0
