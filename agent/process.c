@@ -6,8 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-// Execs of one instance between two retires; a process that execs in a loop keeps the last.
-#define GENERATIONS_MAX 64u
+// Execs of one instance in two epochs; a process that execs in a loop keeps the last: about 1 KiB
+// each, and an exec every 20 ms with epochs of five seconds.
+#define GENERATIONS_MAX 512u
 
 int fp_process_table_new(const struct fp_process_limits *limits, struct fp_process_table **ret)
 {

@@ -91,15 +91,15 @@ static void test_many_execs(void **state)
 	char name[32];
 
 	shell();
-	for (uint32_t i = 0; i < 200; i++) {
+	for (uint32_t i = 0; i < 600; i++) {
 		snprintf(name, sizeof(name), "/bin/step-%u", i);
 		exec_at(1000 + 10 * i, SHELL, "step");
 		map_at(1001 + 10 * i, SHELL, PROGRAM, 0x1000, name, (uint8_t)(i + 1));
 	}
-	expect_at(1005 + 10 * 199, SHELL, 99, PROGRAM, "/bin/step-199");
+	expect_at(1005 + 10 * 599, SHELL, 99, PROGRAM, "/bin/step-599");
 	expect_at(1005 + 10 * 150, SHELL, 99, PROGRAM, "/bin/step-150");
 	expect_gone(1005, SHELL, 99); // beyond the bound: unknown, not mistaken for another
-	assert_int_equal(stats_now().evicted[FP_EVICTED_PROGRAM], 202 - 64);
+	assert_int_equal(stats_now().evicted[FP_EVICTED_PROGRAM], 602 - 512);
 }
 
 static void test_pid_reuse(void **state)
