@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The names client, against forked children, and the opener.
-foreach(noun names names_jit names_table)
-  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${noun}_test.c)
-    fp_unit_test(agent_${noun}_test SOURCES ${noun}_test.c names_bench.c LIBS fp_agent)
-  endif()
+foreach(noun names names_jit names_files opener)
+  fp_unit_test(agent_${noun}_test SOURCES ${noun}_test.c names_bench.c LIBS fp_agent)
 endforeach()
+fp_unit_test(agent_opener_mounts_test SOURCES opener_mounts_test.c LIBS fp_agent)
+add_dependencies(agent_names_files_test deadfuse) # its file system that stops answering
