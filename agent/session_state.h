@@ -36,6 +36,6 @@ struct fp_session {
 };
 
 // Stack records and process events as they come.
-int fp_session_take_record(const struct fp_stack_record *record, void *session);
+int fp_session_take_record(const struct fp_stack_record *record, void *context);
 int fp_session_read_events(struct fp_session *session);
 int fp_session_sync_cpus(struct fp_session *session);
