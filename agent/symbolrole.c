@@ -226,6 +226,7 @@ static int serve_one(struct role *role)
 		fp_buf_free(&role->answer.payload);
 		error = -ENOMEM;
 	}
+	close_request(&request); // who has the answer may count on it
 	error = send_answer(role, &request, error);
 	return error ? error : 1;
 }
