@@ -61,7 +61,7 @@ static inline void loaded_free(struct loaded *loaded)
 
 static inline const char *write_file(const char *name, const char *content, size_t size)
 {
-	static char path[160];
+	static char path[PATH_MAX];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/%s", scratch_directory(), name);
