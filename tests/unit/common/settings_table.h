@@ -10,6 +10,7 @@
 #include "common/settings.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
