@@ -184,7 +184,7 @@ def check_names(check, watch):
 
 def check_role_killed(check, watch):
     """The one that parses is killed: counted, started again, and names go on."""
-    starts = "fleetprof_agent_symbols_role_starts_total"
+    starts = 'fleetprof_agent_symbol_child_starts_total{child="symbols"}'
     before, pid = watch.metric(starts), role_pid(watch.agent)
     if not check(pid > 0 and before, f"the symbols role runs ({pid}, {before} starts)"):
         return

@@ -6,6 +6,7 @@ has ended before the agent drained what it sampled. The programs clock the funct
 so the shares are compared as well."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -22,8 +23,8 @@ from watched import Watch
 PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "programs"
 SNAPSHOT_HZ, SNAPSHOT_S = 397, 5
 HOT_SHARE = 0.6  # of all samples of the program, at least; it is 75 % but for what runs beside
-SHARE_ERROR = 0.06  # four standard errors at the fewest samples below
-SHORT_S = 1  # how long the processes work that end before the drain
+STANDARD_ERRORS = 4
+SHORT_S = 2  # how long the processes work that end before the drain
 UNNAMED_SHARE = 0.02
 
 
@@ -76,8 +77,9 @@ class Java:
         subprocess.run(["javac", "-d", folder, PROGRAMS / "JitLoad.java"], check=True)
 
     def command(self, files):
-        return [self.program, "-XX:+PreserveFramePointer", "-XX:CompileCommand=quiet",
-                "-XX:CompileCommand=dontinline,JitLoad.*Sum", "-cp", str(files), "JitLoad"]
+        # -Xbatch: what is hot is compiled before it goes on, so it is in the map.
+        return [self.program, "-Xbatch", "-XX:+PreserveFramePointer",
+                "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,JitLoad.*Sum", "-cp", str(files), "JitLoad"]
 
     def short(self, place):
         with place.start(self.command(place.files)) as running:
@@ -117,11 +119,13 @@ def judge(check, runtime, stacks, truth, where, whole=True):
     if truth:
         said = truth["hot"] / (truth["hot"] + truth["warm"])
         seen = hot / (hot + warm)
-        check(abs(seen - said) <= SHARE_ERROR,
-              f"{where}: of the two it has {seen:.1%}, it says {said:.1%}")
+        error = STANDARD_ERRORS * math.sqrt(said * (1 - said) / (hot + warm))
+        check(abs(seen - said) <= error, f"{where}: of the two it has {seen:.1%}, it says "
+              f"{said:.1%} ± {error:.1%}")
     below = sum(value for frames, value in stacks if re.search(runtime.hot, frames[-1]) and
                 len(frames) > 1 and re.search(runtime.caller, frames[-2]))
-    check(below >= 0.9 * hot, f"{where}: its caller is named below it ({below} of {hot})")
+    # One that was compiled again since the map was written is in no map.
+    check(below >= 0.75 * hot, f"{where}: its caller is named below it ({below} of {hot})")
 
 
 def take_snapshot(build, pid, folder):

@@ -3,7 +3,7 @@
 # agent's way. They run containers and make cgroups, so one after the other.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-foreach(name jit_runtimes containers kubepods dead_mount hostile_maps hostile_names)
+foreach(name jit_runtimes containers kubepods relabel dead_mount hostile_maps hostile_names)
   add_test(NAME e2e_${name}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/${name}.py
       --build ${CMAKE_BINARY_DIR})

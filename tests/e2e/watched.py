@@ -14,8 +14,9 @@ LIMIT_S = 120  # patience on a machine that does much else
 
 
 class Watch:
-    def __init__(self, build, folder, settings=None):
-        self.collector = Collector(build / "collector" / "fleetprof-collector", folder / "store")
+    def __init__(self, build, folder, settings=None, collector_flags=()):
+        self.collector = Collector(build / "collector" / "fleetprof-collector", folder / "store",
+                                   *collector_flags)
         self.agent = Agent(build, folder, {
             ("cpu", "hz"): str(HZ), ("off_cpu", "enabled"): "no",
             ("window", "jitter_percent"): "0",

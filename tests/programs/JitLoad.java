@@ -4,8 +4,13 @@
 // program clocks both. Says `ready <pid>` once both are compiled, works from the first byte of its
 // standard input until that ends, then prints the seconds in each as JSON.
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 
 public class JitLoad {
+    static final int COUNT = 30000;
+    static final int WARM_COUNT = 100, WARM_TURNS = 20000; // every compiler is done after so many
+    static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
     static double hotSeconds, warmSeconds;
     static long total;
 
@@ -21,22 +26,23 @@ public class JitLoad {
         return sum;
     }
 
-    static void oneTurn() {
-        long began = System.nanoTime();
-        for (int i = 0; i < 3; i++) total += hotSum(30000);
-        long middle = System.nanoTime();
-        total += warmSum(30000);
+    static void oneTurn(int count) {
+        long began = THREADS.getCurrentThreadCpuTime();
+        for (int i = 0; i < 30; i++) total += hotSum(count);
+        long middle = THREADS.getCurrentThreadCpuTime();
+        for (int i = 0; i < 10; i++) total += warmSum(count);
         hotSeconds += (middle - began) / 1e9;
-        warmSeconds += (System.nanoTime() - middle) / 1e9;
+        warmSeconds += (THREADS.getCurrentThreadCpuTime() - middle) / 1e9;
     }
 
     static void workFor(double seconds) {
         long end = System.nanoTime() + (long) (seconds * 1e9);
-        while (System.nanoTime() < end) oneTurn();
+        while (System.nanoTime() < end) oneTurn(COUNT);
     }
 
     public static void main(String[] arguments) throws IOException, InterruptedException {
-        workFor(2);
+        for (int i = 0; i < WARM_TURNS; i++) oneTurn(WARM_COUNT);
+        workFor(1);
         hotSeconds = warmSeconds = 0;
         System.out.println("ready " + ProcessHandle.current().pid());
         System.in.read();

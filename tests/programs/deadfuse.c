@@ -9,12 +9,14 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define FILES_MAX     8
@@ -148,8 +150,16 @@ static void answer(const struct fuse_in_header *in)
 	}
 }
 
-static void forget_first_pages(void)
+// In a process of its own: the kernel waits here for reads that only this server can answer.
+static pid_t forget_first_pages(void)
 {
+	pid_t child = fork();
+
+	if (child < 0)
+		die("fork");
+	if (child > 0)
+		return child;
+
 	for (int i = 0; i < file_count; i++) {
 		struct fuse_notify_inval_inode_out out = { .ino = FIRST_FILE + (uint64_t)i,
 							   .len = PAGE_BYTES };
@@ -161,13 +171,14 @@ static void forget_first_pages(void)
 		if (writev(device, parts, 2) < 0 && errno != ENOENT)
 			die("forget");
 	}
+	exit(0);
 }
 
 static void mount_here(const char *where)
 {
 	char options[128];
 
-	device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	device = open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (device < 0)
 		die("/dev/fuse");
 	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
@@ -176,27 +187,44 @@ static void mount_here(const char *where)
 		die("mount");
 }
 
-// True: a line came, the file system is to die. False: the input has ended, it is to go.
-static int serve(int dead)
+// Takes the next request, if any, and answers it unless dead. False: the input has something.
+static bool serve(bool dead, int timeout_ms)
 {
 	static char buffer[REQUEST_BYTES] __attribute__((aligned(8)));
 	struct pollfd polled[] = { { .fd = device, .events = POLLIN },
 				   { .fd = STDIN_FILENO, .events = POLLIN } };
+	ssize_t n;
 
-	for (;;) {
-		if (poll(polled, 2, -1) < 0 && errno != EINTR)
-			die("poll");
-		if (polled[0].revents) {
-			ssize_t n = read(device, buffer, sizeof(buffer));
-
-			if (n < 0 && errno != EINTR && errno != ENOENT && errno != EAGAIN)
-				die("read");
-			if (n > 0 && !dead)
-				answer((const struct fuse_in_header *)buffer);
-		}
-		if (polled[1].revents)
-			return read(STDIN_FILENO, buffer, sizeof(buffer)) > 0;
+	if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
+		die("poll");
+	if (polled[0].revents) {
+		n = read(device, buffer, sizeof(buffer));
+		if (n < 0 && errno != EINTR && errno != ENOENT && errno != EAGAIN)
+			die("read");
+		if (n > 0 && !dead)
+			answer((const struct fuse_in_header *)buffer);
 	}
+	return polled[1].revents == 0;
+}
+
+// Until a line comes. False: the input has ended.
+static bool serve_until_told(bool dead)
+{
+	char line[16];
+
+	while (serve(dead, -1))
+		;
+	return read(STDIN_FILENO, line, sizeof(line)) > 0;
+}
+
+static void become_dead(void)
+{
+	pid_t child = forget_first_pages();
+
+	while (waitpid(child, NULL, WNOHANG) == 0)
+		serve(false, 20);
+	printf("dead\n");
+	fflush(stdout);
 }
 
 int main(int argc, char **argv)
@@ -218,11 +246,9 @@ int main(int argc, char **argv)
 	mount_here(argv[1]);
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
-	if (serve(0)) {
-		forget_first_pages();
-		printf("dead\n");
-		fflush(stdout);
-		while (serve(1))
+	if (serve_until_told(false)) {
+		become_dead();
+		while (serve_until_told(true))
 			;
 	}
 	umount2(argv[1], MNT_DETACH);
