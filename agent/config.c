@@ -112,7 +112,7 @@ static const struct fp_setting rows[] = {
 	     "How long opening or reading one file may take before whoever does it is ended and "
 	     "the file given up."),
 	ROW(symbols, perf_map_max_size, SIZE, "64MiB", 1 * MIB, 1024 * MIB, true,
-	    "Perf maps larger than this are not read further."),
+	    "Perf maps larger than this are refused."),
 	ROW(agent, user, STRING, "fleetprof", 0, 0, false,
 	    "User the agent becomes once its programs run; empty stays root, with the same six "
 	    "capabilities."),

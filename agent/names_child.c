@@ -96,9 +96,9 @@ static int start(struct fp_names_child *child, uint64_t now_ns)
 
 bool fp_names_child_ensure(struct fp_names_child *child, uint64_t now_ns)
 {
+	fp_names_child_reap(child);
 	if (fp_names_child_runs(child))
 		return true;
-	fp_names_child_reap(child);
 	if (now_ns < child->due_ns || !free_place(child))
 		return false;
 	if (start(child, now_ns) == 0)

@@ -5,6 +5,7 @@
 #include "names_jit.h"
 
 #include "common/clock.h"
+#include "procfs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -105,9 +106,9 @@ static uint64_t not_before_ns(const struct fp_names_process *process)
 {
 	uint64_t began_ns =
 	    process->exec_ns > process->start_ns ? process->exec_ns : process->start_ns;
-	uint64_t monotonic_ns = fp_monotonic_ns(), realtime_ns = fp_realtime_ns();
+	uint64_t monotonic_ns = fp_procfs_monotonic_ns(), realtime_ns = fp_realtime_ns();
 	uint64_t age_ns = (monotonic_ns > began_ns ? monotonic_ns - began_ns : 0) +
-			  (fp_boottime_ns() - monotonic_ns) + CLOCK_STEP_NS;
+			  (fp_boottime_ns() - fp_monotonic_ns()) + CLOCK_STEP_NS;
 
 	return began_ns && age_ns < realtime_ns ? realtime_ns - age_ns : 0;
 }

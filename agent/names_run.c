@@ -109,6 +109,12 @@ static void note_hung(struct fp_names *names, uint64_t device, uint64_t now_ns)
 	hung->until_ns = now_ns + hung->delay_ns;
 }
 
+static void note_answer(struct fp_names *names, uint64_t device)
+{
+	if (names->hung_devices.count)
+		fp_hashmap_remove(&names->hung_devices, &device);
+}
+
 static bool end_of_kind(struct fp_names *names, const struct fp_names_result *result)
 {
 	switch (names->operation.kind) {
@@ -160,6 +166,7 @@ static void finish_if_answered(struct fp_names *names, uint64_t now_ns)
 
 	if (operation->kind == FP_NAMES_IDLE || operation->opener_open || operation->role_open)
 		return;
+	note_answer(names, operation->device);
 	if (operation->answer.error) {
 		fail(names, operation->answer.error, now_ns);
 		return;
@@ -176,16 +183,17 @@ static void finish_if_answered(struct fp_names *names, uint64_t now_ns)
 static void blame_opener(struct fp_names *names, int error, uint64_t now_ns)
 {
 	struct fp_names_operation *operation = &names->operation;
+	uint64_t device = operation->device;
 
-	if (error == -ETIMEDOUT)
-		note_hung(names, operation->device, now_ns);
 	operation->opener_open = false;
 	if (!operation->role_open) { // sent and answered: it was the closing that hung
 		finish_if_answered(names, now_ns);
-		return;
+	} else {
+		names->stray_serial = operation->serial;
+		fail(names, error, now_ns);
 	}
-	names->stray_serial = operation->serial;
-	fail(names, error, now_ns);
+	if (error == -ETIMEDOUT)
+		note_hung(names, device, now_ns);
 }
 
 void fp_names_opener_died(struct fp_names *names, uint64_t now_ns)
@@ -221,6 +229,8 @@ void fp_names_enforce_deadline(struct fp_names *names, uint64_t now_ns)
 		fp_names_child_kill(&names->opener, now_ns);
 		blame_opener(names, -ETIMEDOUT, now_ns);
 	} else {
+		if (operation->kind == FP_NAMES_IDENTIFY) // a few pages: it is the reading
+			note_hung(names, operation->device, now_ns);
 		fail(names, -ETIMEDOUT, now_ns);
 		kill_role(names, now_ns);
 	}
