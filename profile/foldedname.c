@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foldedname.h"
 
+#include "text.h"
+
 #include <string.h>
 
 #define SUFFIX_SIZE 4 // "_[k]"
@@ -63,6 +65,22 @@ static bool must_escape(unsigned char byte)
 	return byte < 0x20 || byte == 0x7f || byte == ';';
 }
 
+#define C1_LEAD 0xc2 // U+0080 to U+009F: this and one of the bytes below
+
+static bool is_c1(unsigned char byte)
+{
+	return byte >= 0x80 && byte <= 0x9f;
+}
+
+// A control character of C1, of `length` bytes: as UTF-8, or the byte alone (length 0) as 8-bit
+// terminals take it. "\x9b" begins an escape sequence just as "\x1b[" does.
+static bool is_c1_at(const char *text, size_t length)
+{
+	if (length == 2)
+		return (unsigned char)text[0] == C1_LEAD && is_c1((unsigned char)text[1]);
+	return length == 0 && is_c1((unsigned char)text[0]);
+}
+
 // The byte an escape at text stands for, or -1 when there is none. Only what the writer
 // writes is an escape: in foreign text `\x41` stays as it is.
 static int escape_at(const char *text, size_t size)
@@ -76,7 +94,8 @@ static int escape_at(const char *text, size_t size)
 	if (high < 0 || low < 0)
 		return -1;
 	byte = high << 4 | low;
-	if (must_escape((unsigned char)byte) || byte == '\\' || byte == '[' || byte == ' ')
+	if (must_escape((unsigned char)byte) || is_c1((unsigned char)byte) || byte == C1_LEAD ||
+	    byte == '\\' || byte == '[' || byte == ' ')
 		return byte;
 	return -1;
 }
@@ -118,6 +137,24 @@ static char suffix_letter(enum fp_node_kind kind)
 	return 0;
 }
 
+// One character. Bytes that are no UTF-8 stay as they are, unless a terminal would obey them.
+static size_t encode_character(const char *text, size_t size, bool misread, struct fp_buf *ret_text)
+{
+	size_t length = fp_text_utf8(text, size), count = length ? length : 1;
+	bool escape = is_c1_at(text, length);
+
+	if (count == 1)
+		escape = escape || misread || must_escape((unsigned char)text[0]) ||
+			 escape_at(text, size) >= 0;
+	for (size_t i = 0; i < count; i++) {
+		if (escape)
+			fp_buf_printf(ret_text, "\\x%02x", (unsigned char)text[i]);
+		else
+			fp_buf_byte(ret_text, (uint8_t)text[i]);
+	}
+	return count;
+}
+
 int fp_folded_name_encode(const struct fp_tree_frame *frame, bool is_leaf, struct fp_buf *ret_text)
 {
 	const char *name = frame->name;
@@ -125,14 +162,8 @@ int fp_folded_name_encode(const struct fp_tree_frame *frame, bool is_leaf, struc
 	char letter = suffix_letter(frame->kind);
 	size_t misread = letter ? SIZE_MAX : misread_at(name, size, is_leaf);
 
-	for (size_t i = 0; i < size; i++) {
-		unsigned char byte = (unsigned char)name[i];
-
-		if (must_escape(byte) || i == misread || escape_at(name + i, size - i) >= 0)
-			fp_buf_printf(ret_text, "\\x%02x", byte);
-		else
-			fp_buf_byte(ret_text, byte);
-	}
+	for (size_t i = 0; i < size;)
+		i += encode_character(name + i, size - i, i == misread, ret_text);
 	if (letter)
 		fp_buf_printf(ret_text, "_[%c]", letter);
 	return ret_text->error;

@@ -85,6 +85,14 @@ static void test_hostile_names(void **state)
 		{ "a\0b", 3, FP_NODE_USER, "a\\x00b 1\n" },
 		{ "\x1b[31m", 5, FP_NODE_USER, "\\x1b[31m 1\n" },
 		{ "\x7f\t", 2, FP_NODE_KERNEL, "\\x7f\\x09_[k] 1\n" },
+		{ "\xc2\x9b"
+		  "31m",
+		  5, FP_NODE_USER, "\\xc2\\x9b31m 1\n" },
+		{ "\x9d"
+		  "0;\xff",
+		  4, FP_NODE_JIT, "\\x9d0\\x3b\xff_[j] 1\n" },
+		{ "\xc2\\x9b", 5, FP_NODE_USER, "\xc2\\x5cx9b 1\n" },
+		{ "\u00e9\u20ac\xc2\x9f", 7, FP_NODE_USER, "\u00e9\u20ac\\xc2\\x9f 1\n" },
 		{ "a\\x0ab", 6, FP_NODE_USER, "a\\x5cx0ab 1\n" },
 		{ "a\\x41b", 6, FP_NODE_USER, "a\\x41b 1\n" },
 		{ "f_[k]", 5, FP_NODE_USER, "f_\\x5bk] 1\n" },
