@@ -173,7 +173,8 @@ def check_names(check, watch):
         elif wanted == EVIL:
             most = max(counts, key=counts.get)
             check(most.startswith("evil") and most.endswith("end_[j]") and "owned" in most and
-                  most.isprintable() and ";" not in most,
+                  most.isprintable() and ";" not in most and
+                  "\\x1b" in most,
                   f"'{program}' has its name, made harmless ({most})")
         else:
             right = counts.get(wanted.decode() + "_[j]", 0)
@@ -192,15 +193,15 @@ def check_role_killed(check, watch):
         os.kill(pid, signal.SIGKILL)
         wait_for(lambda: role_pid(watch.agent) not in (0, pid), "the role is started again")
         pid = role_pid(watch.agent)
-    check(watch.metric(starts) >= before + 2, "its starts are counted")
+    wait_for(lambda: watch.metric(starts) >= before + 2, "its starts are counted")
     check(watch.agent.get("healthz") == 200, "the agent is healthy")
-    was = named(watch.stacks('{executable="fp-map-honest"}'))
+    watch.settle()  # what was sampled meanwhile may be without names
+    watch.since = time.time()
     watch.settle()
     watch.settle()
-    now = named(watch.stacks('{executable="fp-map-honest"}'))
-    key = HONEST.decode() + "_[j]"
-    check(now.get(key, 0) > was.get(key, 0),
-          f"the new one knows the maps ({was.get(key, 0)} samples named, then {now.get(key, 0)})")
+    counts = named(watch.stacks('{executable="fp-map-honest"}'))
+    total, ours = sum(counts.values()), counts.get(HONEST.decode() + "_[j]", 0)
+    check(total > 0 and ours > total / 2, f"the new one knows the maps ({counts})")
 
 
 def check_rights(check, watch):
