@@ -43,7 +43,7 @@ static int open_id(const struct fp_cgroup_tree *tree, uint64_t id)
 
 int fp_cgroup_tree_find(const struct fp_cgroup_tree *tree, uint64_t id, struct fp_cgroup_facts *ret)
 {
-	char link[64], path[PATH_MAX];
+	char descriptor[64], path[PATH_MAX];
 	FP_AUTOCLOSE int fd = -1;
 	size_t skip = tree->mount_size;
 	ssize_t size;
@@ -53,8 +53,8 @@ int fp_cgroup_tree_find(const struct fp_cgroup_tree *tree, uint64_t id, struct f
 	fd = open_id(tree, id);
 	if (fd < 0)
 		return fd;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	size = readlink(link, path, sizeof(path));
+	snprintf(descriptor, sizeof(descriptor), "/proc/self/fd/%d", fd);
+	size = readlink(descriptor, path, sizeof(path));
 	if (size < 0)
 		return -errno;
 	// A group outside of the part that is mounted here has no path: the kernel says "/".

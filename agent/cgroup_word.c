@@ -96,9 +96,11 @@ static bool uuid(struct fp_cgroup_word word, const char *separators, char *ret)
 			return false;
 	}
 	for (size_t i = 0; ret && i < 36; i++)
-		ret[i] = is_hex(word.text[i]) ? word.text[i] : '-';
-	if (ret)
+		ret[i] = word.text[i];
+	if (ret) {
+		ret[8] = ret[13] = ret[18] = ret[23] = '-';
 		ret[36] = '\0';
+	}
 	return true;
 }
 
