@@ -43,7 +43,7 @@ static int open_id(const struct fp_cgroup_tree *tree, uint64_t id)
 
 int fp_cgroup_tree_find(const struct fp_cgroup_tree *tree, uint64_t id, struct fp_cgroup_facts *ret)
 {
-	char descriptor[64], path[PATH_MAX];
+	char descriptor[64], place[PATH_MAX];
 	FP_AUTOCLOSE int fd = -1;
 	size_t skip = tree->mount_size;
 	ssize_t size;
@@ -54,13 +54,13 @@ int fp_cgroup_tree_find(const struct fp_cgroup_tree *tree, uint64_t id, struct f
 	if (fd < 0)
 		return fd;
 	snprintf(descriptor, sizeof(descriptor), "/proc/self/fd/%d", fd);
-	size = readlink(descriptor, path, sizeof(path));
+	size = readlink(descriptor, place, sizeof(place));
 	if (size < 0)
 		return -errno;
 	// A group outside of the part that is mounted here has no path: the kernel says "/".
-	if ((size_t)size < skip || (path[skip] != '/' && (size_t)size > skip))
+	if ((size_t)size < skip || (place[skip] != '/' && (size_t)size > skip))
 		return -EXDEV;
-	fp_cgroup_path_parse(path + skip, (size_t)size - skip, ret);
+	fp_cgroup_path_parse(place + skip, (size_t)size - skip, ret);
 	return 0;
 }
 
