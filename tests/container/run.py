@@ -189,6 +189,14 @@ class Podman:
     def close(self):
         for name in list(self.children):
             self.stop(name)
+        # Each is removed by a process of its own, which mounts the storage again to do so.
+        deadline = time.monotonic() + READY_S
+        while self.containers() and time.monotonic() < deadline:
+            time.sleep(0.2)
+
+    def containers(self):
+        return subprocess.run([*self.command, "ps", "--all", "--quiet"], capture_output=True,
+                              text=True).stdout.split()
 
     def logs(self):
         for log in self.folder.glob("fleetprof-test-*.log"):
