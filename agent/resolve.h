@@ -17,7 +17,7 @@ struct fp_resolver {
 	struct fp_process_table *processes;
 	struct fp_kernel_map *kernel;
 	struct fp_labeler *labeler;
-	struct fp_names *names;	   // NULL: the kernel's build-IDs only, no JIT names
+	struct fp_names *names; // NULL: the kernel's build-IDs only, no JIT names
 };
 
 struct fp_resolved {

@@ -172,7 +172,8 @@ static void test_overrun(void **state)
 	char name[16];
 
 	assert_int_equal(
-	    fp_relabel_new("drop a =~ (x+x+)+[yz]\nreplace a =~ .* -> new = 1", &relabel, &error), 0);
+	    fp_relabel_new("drop a =~ (x+x+)+[yz]\nreplace a =~ .* -> new = 1", &relabel, &error),
+	    0);
 	for (int i = 0; i < FP_LABELS_MAX - 1; i++) {
 		int size = snprintf(name, sizeof(name), "l%d", i);
 
