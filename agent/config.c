@@ -105,9 +105,8 @@ static const struct fp_setting rows[] = {
 	ROW(symbols, upload, BOOL, "yes", 0, 0, true,
 	    "Send a build's function names to the collector when it asks for them."),
 	ROW(symbols, deny_file_systems, STRING,
-	    "fuse, fuseblk, autofs, nfs, nfs4, cifs, smb3, 9p, ceph, afs, lustre, gfs2, ocfs2", 0, 0,
-	    true,
-	    "File systems that may never answer: no file on them is opened."),
+	    "fuse, fuseblk, autofs, nfs, nfs4, cifs, smb3, 9p, ceph, afs, lustre, gfs2, ocfs2", 0,
+	    0, true, "File systems that may never answer: no file on them is opened."),
 	TIME(symbols, request_deadline, "2s", S / 10, 60 * S, true,
 	     "How long opening or reading one file may take before whoever does it is ended and "
 	     "the file given up."),

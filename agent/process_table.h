@@ -58,7 +58,7 @@ struct fp_process_table {
 	struct fp_mapset_pool pool;
 	struct fp_mapset_scratch scratch;
 	struct fp_process_stats stats;
-	uint64_t losses; // times that the kernel lost events
+	uint64_t losses;			 // times that the kernel lost events
 	uint64_t loss_since_ns[FP_LOSSES_KNOWN]; // by number of the loss: it is younger than this
 	uint64_t settled_ns;
 	int (*catch_up)(void *context);
