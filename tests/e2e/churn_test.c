@@ -443,9 +443,7 @@ int main(void)
 	int r = fp_sideband_open(0, &probe);
 
 	fp_sideband_free(probe);
-	if (r == -EPERM || r == -EACCES) {
-		printf("SKIP: system-wide perf events need root or CAP_PERFMON\n");
-		return 77;
-	}
+	if (r == -EPERM || r == -EACCES)
+		return printf("SKIP: system-wide perf events need root or CAP_PERFMON\n"), 77;
 	return cmocka_run_group_tests(cases, make_files, remove_files);
 }
