@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What a drain may wait for answers about files and perf maps.
 #define SETTLE_BUDGET_NS (FP_NS_PER_S / 4)
 
 static int take_count(enum fp_source source, const struct fp_key *key, const struct fp_count *count,
@@ -73,6 +72,8 @@ static void keep_books(struct fp_session *session, const struct fp_epoch *epoch)
 // Asks what resolving will want to know, and waits for the answers, but not for long.
 static int ask_about_drained(struct fp_session *session, uint32_t set)
 {
+	uint64_t budget_ns =
+	    session->config.settle_budget_ns ? session->config.settle_budget_ns : SETTLE_BUDGET_NS;
 	int error = 0;
 
 	if (!session->config.names)
@@ -85,7 +86,7 @@ static int ask_about_drained(struct fp_session *session, uint32_t set)
 			error = fp_questions_ask(&session->resolver, record);
 	}
 	if (!error)
-		fp_names_settle(session->config.names, SETTLE_BUDGET_NS);
+		fp_names_settle(session->config.names, budget_ns);
 	return error;
 }
 
