@@ -21,6 +21,9 @@ struct fp_session_config {
 	uint64_t process_memory_bytes; // 0: 16 MiB
 	const char *static_labels;     // `name=value, …` or NULL; must outlive the session
 	uint64_t drain_interval_ns;    // 0: 5 s
+	// What a drain may wait for answers about files and perf maps; 0: 250 ms. One that does
+	// nothing else can afford more than one that has a loop to serve.
+	uint64_t settle_budget_ns;
 };
 
 struct fp_session;
