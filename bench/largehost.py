@@ -6,8 +6,9 @@
 
 The agent starts beside what is already there (CPU and off-CPU profiles both on, as on a host)
 and is measured from its start:
-  start s          until its programs run; with all its CPU until 8 s later (its first drain and
-                   the reading of what it then meets): "start CPU s"
+  start s          until its programs run; with all its CPU until its first drain and the
+                   reading of what it then meets are over: "start CPU s". With many processes
+                   that is when each has slept once from end to end and so has a stack
   agent % of a CPU user and system time of all its processes, per second afterwards
   RSS              resident memory of each of its processes, at the end
   maps             kernel memory of its BPF maps
@@ -87,13 +88,13 @@ def role(pid):
     return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
 
 
-def measure_case(make, arguments):
+def measure_case(name, make, arguments):
     tool = tools.Fleetprof(arguments.hz, True)
-    with make(), tempfile.TemporaryDirectory(prefix="largehost.") as name:
-        process = tool.start(pathlib.Path(name))
+    with make(), tempfile.TemporaryDirectory(prefix="largehost.") as folder:
+        process = tool.start(pathlib.Path(folder))
         try:
             start_s = process.wait_ready()
-            time.sleep(SETTLE_S)
+            time.sleep(SETTLE_S + (WAKE_S if "process" in name or "program" in name else 0))
             start_cpu = measure.cpu_seconds(measure.family(process.pid))
             before = process.counters()
             began = time.monotonic()
@@ -154,7 +155,7 @@ def main():
         for name, make in cases(arguments).items():
             if not any(word in name for word in arguments.cases.split(",")):
                 continue
-            results[name] = measure_case(make, arguments)
+            results[name] = measure_case(name, make, arguments)
             say(f"{name}: {results[name]}")
     head = (f"## A large host\n\n{arguments.seconds:.0f} s a row, {arguments.hz} Hz, CPU and "
             "off-CPU profiles both on; resident memory of sampler and roles.\n\n")
