@@ -83,7 +83,13 @@ def check_frames(check, build, log, truth, records):
         witnessed.report(seen.missing)
         covered, wrong, other = witnessed.misnamed(build, seen.places)
         share = 1 - sum(wrong.values()) / covered if covered else 0
-        check(share >= RIGHT_SHARE, f"{100 * share:.3f} % of the {covered} XX        bad = sum(seen.unexplained.values())
+        check(share >= RIGHT_SHARE, f"{100 * share:.3f} % of the {covered} that a symbol of the "
+                                    "file covers are named after it")
+        witnessed.report(wrong)
+        check(sum(other.values()) <= (1 - RIGHT_SHARE) * seen.file_frames,
+              f"{sum(other.values())} have a name where the file has no symbol")
+        witnessed.report(other)
+        bad = sum(seen.unexplained.values())
         check(bad <= UNEXPLAINED_SHARE * seen.samples,
               f"{bad} of {seen.samples} samples have an unexplained user frame")
         witnessed.report(seen.unexplained)
@@ -118,6 +124,9 @@ def main():
           f"witness took {truth['agent_cpu_s']:.2f} CPU-seconds, "
           f"{100 * truth['agent_cpu_s'] / (truth['wall_ns'] / 1e9):.2f} % of one CPU at {HZ} Hz")
     check(truth["agent_code"] == 0, f"the agent ended with {truth['agent_code']}")
+    lost = {kind: sum(batch.quality.get(kind, {}).get("sideband_lost", 0) for batch in spool)
+            for kind in (batches.CPU, batches.OFF_CPU)}
+    print(f"        process events that the agent lost: {lost[batches.CPU]}")
     check(not log.lost, f"the reference is whole ({len(log.lost)} lost, {log.odd} not understood; {log.said})")
     judgement = check_frames(check, build, log, truth, records)
     seen = judgement["cpu"]

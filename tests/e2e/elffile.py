@@ -8,6 +8,7 @@ import functools
 import struct
 
 FUNCTION_TYPES = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
+CODE_TYPES = (0, *FUNCTION_TYPES)  # STT_NOTYPE too: labels of assembly
 SHT_SYMTAB, SHT_NOTE, SHT_DYNSYM, SHT_NOBITS = 2, 7, 11, 8
 
 
@@ -49,6 +50,16 @@ class ElfFile:
     @functools.cached_property
     def symbols(self):
         """[(address, size, name)] of the defined functions, sorted."""
+        return sorted((value, length, name) for value, length, name, kind in self.all_symbols()
+                      if kind in FUNCTION_TYPES)
+
+    @functools.cached_property
+    def labels(self):
+        """[(address, name)] of what is defined in code without a size, sorted."""
+        return sorted((value, name) for value, length, name, kind in self.all_symbols()
+                      if kind in CODE_TYPES and length == 0 and name)
+
+    def all_symbols(self):
         found = set()
         for _, kind, _, _, offset, size, link, _, _, entry in self.sections:
             if kind not in (SHT_SYMTAB, SHT_DYNSYM):
@@ -57,10 +68,10 @@ class ElfFile:
             for start in range(offset, offset + size, entry):
                 name, info, _, section, value, length = struct.unpack_from(
                     "<IBBHQQ", self.data, start)
-                if info & 15 in FUNCTION_TYPES and section != 0:
+                if section != 0:
                     end = self.data.index(b"\0", names + name)
-                    found.add((value, length, self.data[names + name : end].decode()))
-        return sorted(found)
+                    found.add((value, length, self.data[names + name : end].decode(), info & 15))
+        return found
 
     @functools.cached_property
     def reach(self):
@@ -79,6 +90,15 @@ class ElfFile:
             start, size, name = self.symbols[index]
             if start <= address < start + size:
                 names.add(name)
+            index -= 1
+        return names
+
+    def labels_before(self, address):
+        """Names of the nearest labels at or before an address that no function covers."""
+        index = bisect.bisect_right(self.labels, (address, "\U0010ffff")) - 1
+        names, nearest = set(), self.labels[index][0] if index >= 0 else None
+        while index >= 0 and self.labels[index][0] == nearest:
+            names.add(self.labels[index][1])
             index -= 1
         return names
 

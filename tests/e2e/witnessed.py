@@ -132,16 +132,30 @@ def demangled(names):
     return dict(zip(names, output.splitlines()))
 
 
+def files_of(place):
+    """(the place's address, its file and the debug file, where the distribution's is there)."""
+    identity, offset, leaf, path = place
+    debug = elf(f"/usr/lib/debug/.build-id/{identity[:2]}/{identity[2:]}.debug")
+    return elf(path).address(offset - (not leaf)), [file for file in (elf(path), debug) if file]
+
+
 def functions_at(place):
-    """The functions that the file's own symbol table has at a place."""
-    _, offset, leaf, path = place
-    address = elf(path).address(offset - (not leaf))
-    return elf(path).functions(address) if address is not None else set()
+    """The functions that cover a place by the symbol tables of its files."""
+    address, files = files_of(place)
+    if address is None:
+        return set()
+    return set().union(*(file.functions(address) for file in files))
+
+
+def labels_at(place):
+    """What assembly without sizes may be called by there."""
+    address, files = files_of(place)
+    return set().union(*(file.labels_before(address) for file in files))
 
 
 def misnamed(build, places):
     """(frames whose place a symbol covers, Counter of those that are not named by it, frames
-    named where no symbol with a size is)."""
+    named where no symbol is)."""
     names = product_names(build, list(places))
     truths = {place: functions_at(place) for place in places}
     plain = demangled({name for truth in truths.values() for name in truth})
@@ -151,7 +165,8 @@ def misnamed(build, places):
         covered += count if expected else 0
         if expected and names[place] not in expected | truths[place]:
             wrong[f"{place[3]} +{place[1]:#x}: {names[place]}, not {sorted(expected)}"] += count
-        elif not expected and names[place] != "-" and not names[place].endswith("@plt"):
+        elif not expected and names[place] != "-" and not names[place].endswith("@plt") and \
+                names[place] not in labels_at(place):
             other[f"{place[3]} +{place[1]:#x}: {names[place]}"] += count
     return covered, wrong, other
 
