@@ -88,19 +88,27 @@ static struct fp_generation *generation_at(struct fp_process *process, uint64_t 
 	return NULL;
 }
 
+// Whether the exec id is that of the program whose stack it is. A record without a user side may
+// come from inside an execve: the kernel counts the exec some microseconds before it announces
+// it, and the id would be learnt as the old program's.
+static bool tells_program(const struct fp_stack_record *record)
+{
+	return record->exec_id != 0 && record->user_len > 0;
+}
+
 static bool is_of(const struct fp_generation *generation, const struct fp_stack_record *record)
 {
 	return generation->exec_id_known && generation->exec_id == record->exec_id;
 }
 
 // The program that the record was taken in. Time alone would do but for execs among lost events,
-// whose time is not known: the exec id is of one program only. 0: the record does not tell.
+// whose time is not known: the exec id is of one program only.
 static struct fp_generation *generation_of(struct fp_process *process,
 					   const struct fp_stack_record *record)
 {
 	struct fp_generation *at = generation_at(process, record->time_ns);
 
-	if (!at || record->exec_id == 0 || is_of(at, record))
+	if (!at || !tells_program(record) || is_of(at, record))
 		return at;
 	for (uint32_t i = process->count; i > 0; i--)
 		if (is_of(&process->generations[i - 1], record))
@@ -212,7 +220,7 @@ static int view(struct fp_process_table *table, struct fp_process *process,
 			fp_process_end(table, process, record->time_ns);
 		return -ESRCH;
 	}
-	if (!generation->exec_id_known && record->exec_id != 0) {
+	if (!generation->exec_id_known && tells_program(record)) {
 		generation->exec_id = record->exec_id;
 		generation->exec_id_known = true;
 	}

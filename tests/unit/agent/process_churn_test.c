@@ -274,6 +274,32 @@ static void test_instances_by_name(void **state)
 	assert_false(fp_process_table_instance(table, SHELL, &start_ns, &exec_ns));
 }
 
+// A child that nothing was sampled in before it execs: the old id must not be learnt as the new
+// program's, nor the other way round when the id changes first.
+static void test_no_id_from_inside_an_exec(void **state)
+{
+	struct fp_stack_record record;
+	struct fp_process_view view;
+
+	fork_at(120, 1, SHELL);
+	exec_at(130, SHELL, "cc");
+	map_at(131, SHELL, PROGRAM, 0x1000, "/usr/bin/cc", 5);
+	record = record_at(130, SHELL, 120, 5);
+	record.user_len = 0;
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	record = record_at(140, SHELL, 120, 6);
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	assert_string_equal(view.executable, "cc");
+	exec_at(150, SHELL, "as");
+	map_at(151, SHELL, PROGRAM, 0x1000, "/usr/bin/as", 6);
+	record = record_at(149, SHELL, 120, 7);
+	record.user_len = 0;
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	record = record_at(160, SHELL, 120, 7);
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	assert_string_equal(view.executable, "as");
+}
+
 #define CASE(sentence, function)                                                                   \
 	{                                                                                          \
 		.name = sentence, .test_func = function, .setup_func = steps_begin,                \
@@ -290,6 +316,8 @@ int main(void)
 		     test_flags),
 		CASE("an instance is named once a stack has told when it started",
 		     test_instances_by_name),
+		CASE("a stack from inside an exec teaches no exec id",
+		     test_no_id_from_inside_an_exec),
 	};
 
 	return cmocka_run_group_tests(cases, NULL, NULL);

@@ -103,7 +103,8 @@ static inline struct fp_stack_record record_at(uint64_t time, uint32_t tgid, uin
 					 .start_boottime_ns = start * MS,
 					 .tgid = tgid,
 					 .tid = tgid,
-					 .exec_id = exec_id };
+					 .exec_id = exec_id,
+					 .user_len = 1 };
 }
 
 static inline int view_of(uint64_t time, uint32_t tgid, uint64_t start, struct fp_process_view *ret)
