@@ -51,7 +51,7 @@ class ProcessLog:
         self.by_pid = collections.defaultdict(list)
         self.parents = collections.defaultdict(list)  # pid → [(time, parent)]
         self.lost = []
-        self.odd = []  # mappings of files whose names break perf's lines
+        self.odd = []  # of tasks and files whose names break perf's lines
 
     @staticmethod
     def why_not():
@@ -120,7 +120,11 @@ class ProcessLog:
                     time_ns, before.comm if before else "", before.states[-1] if before else ()))
                 self.parents[child].append((time_ns, parent))
         elif kind == "COMM":
-            execs, name, pid, tid = COMM.match(rest).groups()
+            match = COMM.match(rest)
+            if not match:
+                self.odd.append(rest)
+                return
+            execs, name, pid, tid = match.groups()
             if execs:
                 self.by_pid[int(pid)].append(Generation(time_ns, name))
             elif pid == tid and self.by_pid[int(pid)]:

@@ -424,8 +424,6 @@ int main(void)
 		CASE("lost records make every instance suspect, once", test_lost_records),
 		CASE("a stack between an exec and its new id is the old program's",
 		     test_stack_between_exec_and_id),
-		CASE("a stack from inside an exec teaches no exec id",
-		     test_no_id_from_inside_an_exec),
 		CASE("an event that comes late does no harm", test_late_event),
 		CASE("ended processes make room first, then those not asked for",
 		     test_process_limit),
