@@ -214,15 +214,22 @@ static __always_inline void fp_take_user_side(void *context, struct fp_scratch *
 }
 
 /*
- * The last stretch of an execve: the new memory is complete, general registers and thread area
- * are cleared, instruction and stack pointer still the old program's. The new stack pointer is
- * where the stack begins.
+ * The last stretch of an execve: the new memory is complete and the registers are still the old
+ * program's. Its stack pointer leads nowhere in the new memory, unless by chance; and at the very
+ * end, when general registers and thread area are cleared, it is not yet where the new stack
+ * begins.
  */
 static __always_inline bool fp_registers_stale(struct task_struct *task,
 					       const struct fp_user_registers *registers)
 {
-	return bpf_core_field_exists(task->in_execve) && BPF_CORE_READ_BITFIELD(task, in_execve) &&
-	       !registers->bp && !task->thread.fsbase && registers->sp != task->mm->start_stack;
+	u64 word;
+
+	if (!bpf_core_field_exists(task->in_execve) || !BPF_CORE_READ_BITFIELD(task, in_execve))
+		return false;
+	if (!registers->bp && !task->thread.fsbase && registers->sp != task->mm->start_stack)
+		return true;
+	return !fp_use_helper_walk &&
+	       bpf_probe_read_user(&word, sizeof(word), (const void *)registers->sp);
 }
 
 /* User registers as they were when the task entered the kernel. */

@@ -81,7 +81,8 @@ def leaves_by_name(build, samples):
     for place, name in witnessed.product_names(build, list(places)).items():
         functions = witnessed.functions_at(place)
         names[name] += places[place]
-        if name in functions or (name.endswith("@plt") and not functions):
+        if name in functions or (not functions and (name.endswith("@plt") or
+                                                    name in witnessed.labels_at(place))):
             right += places[place]
         elif name != "-":
             wrong[f"{place[1]:#x} is '{name}', not {functions}"] += places[place]
