@@ -89,7 +89,8 @@ void fp_names_end_epoch(struct fp_names *names);
 // ---- symbol tables for the collector ----
 
 // The table as text (fp_symbolizer_add_table in profile/symbols.h), or an error: -ENOENT the file
-// cannot be had any more, -ENODATA it has no symbols, -EBADMSG not an ELF file or another build.
+// cannot be had any more, -EPERM others than root may write it, -ENODATA it has no symbols,
+// -EBADMSG not an ELF file or another build.
 typedef void (*fp_names_table_fn)(const struct fp_build *build, int error,
 				  const struct fp_buf *text, void *context);
 // A file without start, end, device and inode stands for whatever lies at its name, below the root

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 int fp_names_table(struct fp_names *names, const struct fp_names_file *file,
 		   const struct fp_build *build, fp_names_table_fn done, void *context)
@@ -52,6 +53,13 @@ static int make_memory(int *ret_fd)
 	return 0;
 }
 
+// Anyone can link a file with any build-ID and have it mapped. What we have mapped ourselves
+// nobody else chose: the copy of the vDSO belongs to the agent's user.
+static bool is_ours(const struct fp_names_file *file)
+{
+	return file->tgid == (uint32_t)getpid();
+}
+
 bool fp_names_table_begin(struct fp_names *names, uint64_t now_ns)
 {
 	struct fp_names_table_job *job = &names->table;
@@ -76,6 +84,7 @@ bool fp_names_table_begin(struct fp_names *names, uint64_t now_ns)
 	request.name = job->file.name;
 	request.memory_fd = job->memory_fd;
 	fp_names_file_head(&job->file, &request.head);
+	request.head.root_only = !is_ours(&job->file);
 	names->operation.kind = FP_NAMES_TABLE;
 	names->operation.device = job->file.device;
 	if (fp_names_ask_opener(names, &request) == 0)
@@ -98,18 +107,21 @@ static int read_text(int fd, size_t size, struct fp_buf *text)
 	return 0;
 }
 
-// What the requester is told of an error: a file that cannot be had, or one that is not good.
-static int error_of(const struct fp_names_result *result)
+// What the requester is told of an error: a file that cannot be had, one that is not root's, or one
+// that is not good.
+static int error_of(const struct fp_names *names, const struct fp_names_result *result)
 {
 	if (result->from_role)
 		return result->error;
+	if (result->error == -EACCES && names->operation.answer.refusal == FP_OPENER_OWNER)
+		return -EPERM;
 	return result->error == -EOWNERDEAD || result->error == -ETIMEDOUT ? -EBADMSG : -ENOENT;
 }
 
 bool fp_names_table_end(struct fp_names *names, const struct fp_names_result *result)
 {
 	struct fp_buf text FP_AUTOBUF = { 0 };
-	int error = result->error ? error_of(result) : 0;
+	int error = result->error ? error_of(names, result) : 0;
 
 	if (result->error == -EPIPE && !result->from_role)
 		return true; // still wanted

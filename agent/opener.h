@@ -43,13 +43,13 @@ struct fp_opener_request { // then name, deny list and packet, without NULs
 	uint64_t known_inode;	   // sent. 0: no earlier answer
 	uint64_t known_change_ns, known_size; // FILE alone: content counts
 	uint32_t name_size, deny_size, packet_size;
-	uint32_t padding;
+	uint32_t root_only; // FILE: 1: none that others than root may write
 };
 
 enum fp_opener_refusal {
 	FP_OPENER_NOT_REFUSED,
 	FP_OPENER_DENIED, // file system of the deny list
-	FP_OPENER_OWNER,  // neither root's nor the process's user's
+	FP_OPENER_OWNER,  // PERF_MAP: neither root's nor the process's user's; FILE: root_only
 	FP_OPENER_TYPE,	  // no regular file
 	FP_OPENER_SIZE,
 	FP_OPENER_REFUSALS

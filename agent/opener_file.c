@@ -245,5 +245,7 @@ int fp_opener_open_file(const struct fp_opener_question *question, struct fp_ope
 	}
 	if (!facts.regular)
 		return fp_opener_refuse(answer, FP_OPENER_TYPE);
+	if (question->request->root_only && (facts.uid != 0 || facts.others_write))
+		return fp_opener_refuse(answer, FP_OPENER_OWNER);
 	return fp_opener_deliver(question->request, fd, &facts, answer);
 }

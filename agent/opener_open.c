@@ -70,6 +70,8 @@ int fp_opener_facts(int fd, struct fp_opener_facts *ret)
 		.change_ns = to_ns(&st.stx_ctime),
 		.modify_ns = to_ns(&st.stx_mtime),
 		.uid = st.stx_uid,
+		.others_write =
+		    st.stx_mode & (S_IWGRP | S_IWOTH), // with ACLs, the mask is the group's
 		.regular = S_ISREG(st.stx_mode),
 	};
 	return 0;

@@ -32,6 +32,7 @@ int fp_opener_root(uint32_t tgid);
 struct fp_opener_facts {
 	uint64_t device, inode, mount_id, size, change_ns, modify_ns;
 	uint32_t uid;
+	bool others_write; // group or others may
 	bool regular;
 };
 // Without asking a server or daemon for what it may have changed.

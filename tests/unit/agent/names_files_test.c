@@ -96,6 +96,24 @@ static void a_role_that_dies_over_a_table_does_not_get_it_again(void **state)
 	fp_buf_free(&table.text);
 }
 
+static void no_table_is_made_of_a_file_that_others_than_root_may_write(void **state)
+{
+	struct bench *bench = *state;
+	struct bench_file file;
+	const struct fp_build build = { .kind = FP_BUILD_GNU, .id_len = 20 };
+	struct table table = { 0 };
+
+	bench_open(bench);
+	bench_map(bench, "file", "of another process", &file);
+	assert_int_equal(chmod(file.path, 0666), 0);
+	file.file.tgid = 0x7ffffff0; // so by its name
+	wait_for_table(bench, &file, &build, &table);
+	assert_int_equal(table.error, -EPERM);
+	assert_int_equal(bench_stats(bench).tables_made, 0);
+	bench_unmap(&file);
+	fp_buf_free(&table.text);
+}
+
 // ---- a file system that stops answering ----
 
 struct dead_mount {
@@ -222,6 +240,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_BENCH(the_table_of_a_program_names_its_functions),
 		ON_BENCH(a_role_that_dies_over_a_table_does_not_get_it_again),
+		ON_BENCH(no_table_is_made_of_a_file_that_others_than_root_may_write),
 		ON_BENCH(a_file_of_a_denied_kind_is_not_touched),
 		ON_BENCH(who_hangs_in_a_file_system_is_left_behind_and_work_goes_on),
 	};

@@ -319,6 +319,47 @@ static void a_device_that_is_mapped_is_not_opened(void **state)
 	opener_close(&opener);
 }
 
+static const struct {
+	const char *claim;
+	uid_t owner;
+	mode_t mode;
+	bool sent;
+} written_by[] = {
+	{ "root's file is sent", 0, 0755, true },
+	{ "so is one that root alone may read", 0, 0600, true },
+	{ "another user's is not", 65534, 0755, false },
+	{ "nor one that a group may write", 0, 0775, false },
+	{ "nor one that all may write", 0, 0757, false },
+};
+
+static void of_a_table_nothing_is_sent_that_others_than_root_may_write(void **state)
+{
+	struct bench *bench = *state;
+	struct opener opener;
+	struct bench_file file;
+	struct fp_opener_request request;
+
+	opener_open(&opener);
+	bench_map(bench, "file", "text", &file);
+	request = request_of(&file);
+	request.root_only = 1;
+	for (size_t i = 0; i < FP_ARRAY_SIZE(written_by); i++) {
+		bool is_root = chown(file.path, written_by[i].owner, 0) == 0; // we are
+		bool sent = is_root && written_by[i].sent;
+		struct fp_opener_answer answer;
+		int fd FP_AUTOCLOSE = -1;
+
+		assert_int_equal(chmod(file.path, written_by[i].mode), 0);
+		ask(&opener, request, file.path, "", &answer);
+		fd = receive_file(&opener);
+		if ((fd >= 0) != sent || answer.error != (sent ? 0 : -EACCES) ||
+		    answer.refusal != (sent ? FP_OPENER_NOT_REFUSED : FP_OPENER_OWNER))
+			fail_msg("not so: %s", written_by[i].claim);
+	}
+	bench_unmap(&file);
+	opener_close(&opener);
+}
+
 static void a_request_that_makes_no_sense_is_answered_or_ends_it(void **state)
 {
 	struct opener opener;
@@ -434,6 +475,7 @@ int main(void)
 		ON_BENCH(memory_that_is_a_file_is_had),
 		ON_BENCH(nothing_is_opened_on_a_denied_or_unknown_file_system),
 		ON_BENCH(a_device_that_is_mapped_is_not_opened),
+		ON_BENCH(of_a_table_nothing_is_sent_that_others_than_root_may_write),
 		ON_BENCH(a_request_that_makes_no_sense_is_answered_or_ends_it),
 		ON_BENCH(a_file_of_an_overlay_is_had_by_its_mapping_and_by_its_name),
 	};
