@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define FILEID_KERNFS	  0xfe // include/linux/exportfs.h
 #define CGROUP_TEXT_BYTES (64u << 10)
@@ -41,6 +42,41 @@ static int open_id(const struct fp_cgroup_tree *tree, uint64_t id)
 	return fd < 0 ? -errno : fd;
 }
 
+// Nobody but root may make groups in it.
+static bool is_roots(int fd)
+{
+	struct stat group;
+
+	return fstat(fd, &group) == 0 && group.st_uid == 0 &&
+	       !(group.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+static size_t last_slash(const char *path, size_t size)
+{
+	while (size > 0 && path[size - 1] != '/')
+		size--;
+	return size > 0 ? size - 1 : 0;
+}
+
+// How many bytes of the path are groups that root made: those that stand in groups of root's. The
+// groups around fd's are opened as "..", never by the path, which is of the mount and absolute.
+static size_t believed_of(int fd, const char *path, size_t size)
+{
+	FP_AUTOCLOSE int at = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	size_t believed = at < 0 ? 0 : size;
+
+	while (size > 1 && at >= 0) {
+		int around = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		fp_close_fd(&at);
+		at = around;
+		size = last_slash(path, size);
+		if (at < 0 || !is_roots(at))
+			believed = size;
+	}
+	return at < 0 ? 0 : believed;
+}
+
 int fp_cgroup_tree_find(const struct fp_cgroup_tree *tree, uint64_t id, struct fp_cgroup_facts *ret)
 {
 	char descriptor[64], place[PATH_MAX];
@@ -60,7 +96,8 @@ int fp_cgroup_tree_find(const struct fp_cgroup_tree *tree, uint64_t id, struct f
 	// A group outside of the part that is mounted here has no path: the kernel says "/".
 	if ((size_t)size < skip || (place[skip] != '/' && (size_t)size > skip))
 		return -EXDEV;
-	fp_cgroup_path_parse(place + skip, (size_t)size - skip, ret);
+	fp_cgroup_path_parse(place + skip, (size_t)size - skip,
+			     believed_of(fd, place + skip, (size_t)size - skip), ret);
 	return 0;
 }
 

@@ -19,7 +19,9 @@ struct fp_cgroup_tree {
 // Of the hierarchy (agent/cgroup.h) as it is mounted here; without one fd is -1.
 void fp_cgroup_tree_open(uint32_t subsystem, struct fp_cgroup_tree *ret);
 void fp_cgroup_tree_close(struct fp_cgroup_tree *tree);
-// -ESTALE or -ENOENT: gone. -EXDEV: outside of the part that is mounted here. After -EPERM or -EOPNOTSUPP no id will ever open.
+// -ESTALE or -ENOENT: gone. -EXDEV: outside of the part that is mounted here. After -EPERM,
+// -EOPNOTSUPP or -ENOSYS no id will ever open. Others may pass. Containers and pods are believed
+// where root made the group, that is where the group around it is root's.
 int fp_cgroup_tree_find(const struct fp_cgroup_tree *tree, uint64_t id,
 			struct fp_cgroup_facts *ret);
 

@@ -11,6 +11,7 @@ struct parsing {
 	struct fp_cgroup_word before; // the word in front
 	bool in_pod;		      // the word in front was the pod
 	const char *runtime;	      // whose groups these are, by a word in front, or ""
+	bool believed;		      // root made this word's group
 };
 
 static void copy_word(char *to, size_t room, struct fp_cgroup_word word)
@@ -21,11 +22,29 @@ static void copy_word(char *to, size_t room, struct fp_cgroup_word word)
 	to[word.size] = '\0';
 }
 
+// What is known of a container that a user's own group names: an id of a runtime that users run
+// themselves, unless root says otherwise further up. The runtime's name says that it is a claim.
+static void claim_container(struct parsing *parsing, struct fp_cgroup_word id, const char *runtime)
+{
+	struct fp_cgroup_facts *facts = parsing->facts;
+	bool is_rootless = !strcmp(runtime, "podman") || !strcmp(runtime, "docker");
+
+	if (!is_rootless || facts->pod_uid[0] || (facts->container_id[0] && !facts->is_claimed))
+		return;
+	copy_word(facts->container_id, sizeof(facts->container_id), id);
+	snprintf(facts->runtime, sizeof(facts->runtime), "%s-rootless", runtime);
+	facts->is_claimed = true;
+}
+
 static void set_container(struct parsing *parsing, struct fp_cgroup_word id, const char *runtime,
 			  bool has_name)
 {
 	struct fp_cgroup_facts *facts = parsing->facts;
 
+	if (!parsing->believed) {
+		claim_container(parsing, id, has_name ? "" : runtime);
+		return;
+	}
 	copy_word(facts->container_id, sizeof(facts->container_id), id);
 	snprintf(facts->runtime, sizeof(facts->runtime), "%s", runtime);
 	facts->has_name = has_name;
@@ -86,7 +105,7 @@ static bool take_id(struct parsing *parsing, struct fp_cgroup_word word)
 static bool take_pod(struct parsing *parsing, struct fp_cgroup_word word)
 {
 	fp_cgroup_word_cut_end(&word, ".slice");
-	if (!fp_cgroup_word_pod(word, parsing->facts->pod_uid))
+	if (!parsing->believed || !fp_cgroup_word_pod(word, parsing->facts->pod_uid))
 		return false;
 	parsing->facts->pod_container_id[0] = '\0';
 	return true;
@@ -199,7 +218,7 @@ static bool take_colons(struct parsing *parsing, struct fp_cgroup_word word)
 // The word beside the payload in an nspawn unit is nspawn itself.
 static bool take_supervisor(struct parsing *parsing, struct fp_cgroup_word word)
 {
-	if (!fp_cgroup_word_is(word, "supervisor") ||
+	if (!parsing->believed || !fp_cgroup_word_is(word, "supervisor") ||
 	    strcmp(parsing->facts->runtime, "nspawn") != 0)
 		return false;
 	parsing->facts->container_id[0] = parsing->facts->runtime[0] = '\0';
@@ -234,7 +253,8 @@ static size_t without_deleted(const char *path, size_t size)
 									       : size;
 }
 
-void fp_cgroup_path_parse(const char *path, size_t size, struct fp_cgroup_facts *ret)
+void fp_cgroup_path_parse(const char *path, size_t size, size_t believed,
+			  struct fp_cgroup_facts *ret)
 {
 	struct fp_cgroup_facts facts = { 0 };
 	struct parsing parsing = { .facts = &facts, .before = { "", 0 }, .runtime = "" };
@@ -247,11 +267,32 @@ void fp_cgroup_path_parse(const char *path, size_t size, struct fp_cgroup_facts 
 		struct fp_cgroup_word word = { path + at, length };
 
 		// ".." leads out of the reader's own namespace: what follows is whole again
+		parsing.believed = at + length <= believed;
 		if (length > 0 && !fp_cgroup_word_is(word, ".."))
 			take_word(&parsing, word);
 		at += length + 1;
 	}
 	*ret = facts;
+}
+
+// Without owners: all of it but what stands below the manager of a user's units, who may make
+// groups there as they like.
+static size_t believed_of(const char *path, size_t size)
+{
+	size_t at = 0;
+
+	while (at < size) {
+		const char *slash = memchr(path + at, '/', size - at);
+		size_t end = slash ? (size_t)(slash - path) : size;
+		struct fp_cgroup_word word = { path + at, end - at };
+
+		if (fp_cgroup_word_begins(word, "user@") &&
+		    !fp_cgroup_word_is(word, "user@0.service") &&
+		    fp_cgroup_word_cut_end(&word, ".service"))
+			return end;
+		at = end + 1;
+	}
+	return size;
 }
 
 static int worth(const struct fp_cgroup_facts *facts)
@@ -273,7 +314,9 @@ void fp_cgroup_text_parse(const char *text, size_t size, struct fp_cgroup_facts 
 		if (colon) // hierarchy:controllers:path; the path may hold colons, the others not
 			colon = memchr(colon + 1, ':', (size_t)(text + end - colon - 1));
 		if (colon) {
-			fp_cgroup_path_parse(colon + 1, (size_t)(text + end - colon - 1), &facts);
+			size_t length = (size_t)(text + end - ++colon);
+
+			fp_cgroup_path_parse(colon, length, believed_of(colon, length), &facts);
 			if (worth(&facts) > worth(&best))
 				best = facts;
 		}

@@ -128,7 +128,7 @@ int fp_places_trim(struct fp_places *places, bool *ret_forgotten)
 static int place_of(struct fp_places *places, const struct fp_cgroup_facts *facts,
 		    uint32_t *ret_place)
 {
-	struct fp_place_key key = { .has_name = facts->has_name };
+	struct fp_place_key key = { .has_name = facts->has_name, .is_claimed = facts->is_claimed };
 	const struct {
 		const char *text;
 		uint32_t *id;
@@ -155,7 +155,15 @@ static int place_of(struct fp_places *places, const struct fp_cgroup_facts *fact
 	return 0;
 }
 
-// *ret_place is NOWHERE when the group is gone or ids cannot be opened.
+// Of what will not change: the group is gone, out of sight, or no id can be opened.
+static bool is_for_good(int error)
+{
+	return error == -ESTALE || error == -ENOENT || error == -EXDEV || error == -EPERM ||
+	       error == -EOPNOTSUPP || error == -ENOSYS;
+}
+
+// *ret_place is NOWHERE when the group is gone or cannot be opened; what may pass, such as too many
+// open files, is asked again with the next stack.
 static int by_cgroup(struct fp_places *places, uint64_t id, uint32_t *ret_place)
 {
 	const uint32_t *known = fp_hashmap_get(&places->cgroups, &id);
@@ -168,12 +176,15 @@ static int by_cgroup(struct fp_places *places, uint64_t id, uint32_t *ret_place)
 		return 0;
 	}
 	r = fp_cgroup_tree_find(&places->tree, id, &facts);
-	if (r == -EPERM || r == -EOPNOTSUPP)
+	if (r == -EPERM || r == -EOPNOTSUPP || r == -ENOSYS)
 		fp_cgroup_tree_close(&places->tree);
 	if (r == 0)
 		r = place_of(places, &facts, &place);
 	if (r == -ENOMEM)
 		return r;
+	*ret_place = NOWHERE;
+	if (r < 0 && !is_for_good(r))
+		return 0;
 	places->stats.cgroups_found += r == 0;
 	places->stats.cgroups_gone += r < 0;
 	cell = fp_hashmap_put(&places->cgroups, &id, NULL);
@@ -325,7 +336,9 @@ static int name_pod(struct fp_places *places, struct fp_place *place)
 static int complete(struct fp_places *places, uint32_t index)
 {
 	struct fp_place *place = &places->places[index];
-	bool may_be_pod = place->key.pod_uid || (place->key.container_id && !place->key.has_name);
+	const struct fp_place_key *key = &place->key;
+	// A user's claim of a container is not one of its pod.
+	bool may_be_pod = key->pod_uid || (key->container_id && !key->has_name && !key->is_claimed);
 	bool fresh = place->version == 0;
 	uint64_t generation;
 	int r;

@@ -13,7 +13,8 @@
 
 struct fp_place { // ids in fp_places.strings; 0: ""
 	struct fp_place_key {
-		uint32_t container_id, pod_container_id, runtime, pod_uid, unit, slice, has_name;
+		uint32_t container_id, pod_container_id, runtime, pod_uid, unit, slice;
+		uint32_t has_name, is_claimed;
 	} key;
 	uint32_t namespace, pod, container;
 	uint32_t service;	  // what the place says of it

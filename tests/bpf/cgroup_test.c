@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -250,6 +251,59 @@ static void without_an_id_the_process_is_asked_then_its_parent(void **state)
 	fp_labeler_free(labeler);
 }
 
+static void expect_group(const char *owner, const char *runtime, bool is_claimed)
+{
+	struct fp_cgroup_facts facts;
+	struct fp_cgroup_tree tree;
+	struct stat group;
+
+	print_message("  %s\n", owner);
+	assert_int_equal(stat(group_path, &group), 0);
+	fp_cgroup_tree_open(choice.subsystem, &tree);
+	assert_int_equal(fp_cgroup_tree_find(&tree, group.st_ino, &facts), 0);
+	assert_string_equal(facts.container_id, ID);
+	assert_string_equal(facts.runtime, runtime);
+	assert_int_equal(facts.is_claimed, is_claimed);
+	fp_cgroup_tree_close(&tree);
+}
+
+// Who may make groups in a group names them.
+static void a_container_is_believed_where_root_made_its_group(void **state)
+{
+	assert_true(make_group(choice.mount));
+	expect_group("root's in root's", "docker", false);
+	assert_int_equal(chown(group_path, 65534, 65534), 0);
+	expect_group("handed to somebody, in root's", "docker", false);
+	assert_int_equal(chown(group_path, 0, 0), 0);
+	assert_int_equal(chown(parent_path, 65534, 65534), 0);
+	expect_group("root's in somebody's", "docker-rootless", true);
+	assert_int_equal(chown(parent_path, 0, 0), 0);
+	assert_int_equal(chmod(parent_path, 0777), 0);
+	expect_group("root's, in which all may write", "docker-rootless", true);
+	remove_group();
+}
+
+static void a_group_that_cannot_be_opened_for_now_is_asked_again(void **state)
+{
+	struct fp_labeler *labeler = labeler_new();
+	struct fp_stack_record record = { .tgid = 1u << 30, .start_ns = 1 };
+	struct rlimit before, none;
+	struct stat group;
+
+	assert_true(make_group(choice.mount));
+	assert_int_equal(stat(group_path, &group), 0);
+	record.cgroup_id = group.st_ino;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	expect_container(labeler, &record, 0, "");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	expect_container(labeler, &record, 0, ID);
+	remove_group();
+	fp_labeler_free(labeler);
+}
+
 static struct fp_stack_record *last;
 
 static int keep_record(void *context, void *data, size_t size)
@@ -341,6 +395,8 @@ int main(void)
 		cmocka_unit_test(a_sample_carries_the_id_of_its_group_as_the_file_system_has_it),
 		cmocka_unit_test(a_group_seen_in_time_names_its_container_when_it_is_gone),
 		cmocka_unit_test(without_an_id_the_process_is_asked_then_its_parent),
+		cmocka_unit_test(a_container_is_believed_where_root_made_its_group),
+		cmocka_unit_test(a_group_that_cannot_be_opened_for_now_is_asked_again),
 		cmocka_unit_test(every_hierarchy_of_this_host_gives_ids_that_lead_back),
 	};
 	bool writable;

@@ -54,11 +54,70 @@ static void test_nested_in_pod(void **state)
 	static const char path[] = QOS U_ ".slice/cri-containerd-" A ".scope/docker/" B;
 	struct fp_cgroup_facts facts;
 
-	fp_cgroup_path_parse(path, strlen(path), &facts);
+	fp_cgroup_path_parse(path, strlen(path), strlen(path), &facts);
 	assert_string_equal(facts.container_id, B);
 	assert_string_equal(facts.runtime, "docker");
 	assert_string_equal(facts.pod_container_id, A);
 	assert_string_equal(facts.pod_uid, U);
+}
+
+#define USER "/user.slice/user-1000.slice/user@1000.service"
+
+// believed: the part that root made.
+static const struct {
+	const char *sentence, *believed, *rest;
+	const char *container_id, *runtime, *pod_uid, *unit;
+	bool is_claimed;
+} owned[] = {
+	{ "a container that a delegated group holds is not a pod's", USER,
+	  "/app.slice/cri-containerd-" A ".scope", "", "", "", "user@1000.service", false },
+	{ "nor is one in a pod that a delegated group holds", USER,
+	  "/kubepods.slice/kubepods-pod" U_ ".slice/cri-containerd-" A ".scope", "", "", "",
+	  "user@1000.service", false },
+	{ "nor one in a pod spelled the other way", USER, "/kubepods/pod" U "/" A, "", "", "",
+	  "user@1000.service", false },
+	{ "nor one with colons", USER, "/kubepods-pod" U_ ".slice:crio:" A, "", "", "",
+	  "user@1000.service", false },
+	{ "nor an LXC container", USER, "/lxc.payload.shop", "", "", "", "user@1000.service",
+	  false },
+	{ "nor a machine", USER, "/machine-shop.scope", "", "", "", "user@1000.service", false },
+	{ "nor a garden", USER, "/garden/" U, "", "", "", "user@1000.service", false },
+	{ "rootless podman's id is a claim", USER, "/user.slice/libpod-" A ".scope/container", A,
+	  "podman-rootless", "", "user@1000.service", true },
+	{ "rootless docker's too", "/system.slice/ci.service", "/docker-" A ".scope", A,
+	  "docker-rootless", "", "ci.service", true },
+	{ "of claims in claims the innermost", USER, "/libpod-" A ".scope/docker/" B, B,
+	  "docker-rootless", "", "user@1000.service", true },
+	{ "a claim below a container of root's changes nothing", "/system.slice/docker-" A ".scope",
+	  "/docker/" B, A, "docker", "", "", false },
+	{ "nor does one below a pod's", "/kubepods/pod" U "/" A, "/docker/" B, A, "", U, "",
+	  false },
+	{ "nor does the name of nspawn's supervisor", "/machine.slice/systemd-nspawn@a.service",
+	  "/supervisor", "a", "nspawn", "", "", false },
+	{ "half a word is not believed", "/system.slice/cri-containerd-", A ".scope", "", "", "",
+	  "", false },
+	{ "all of it is believed", "/system.slice/docker-" A ".scope", "", A, "docker", "", "",
+	  false },
+	{ "none of it is", "", "/kubepods/pod" U "/" A, "", "", "", "", false },
+};
+
+static void test_owned(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(owned); i++) {
+		struct fp_cgroup_facts facts;
+		char path[600];
+
+		print_message("  %s\n", owned[i].sentence);
+		snprintf(path, sizeof(path), "%s%s", owned[i].believed, owned[i].rest);
+		fp_cgroup_path_parse(path, strlen(path), strlen(owned[i].believed), &facts);
+		assert_string_equal(facts.container_id, owned[i].container_id);
+		assert_string_equal(facts.runtime, owned[i].runtime);
+		assert_string_equal(facts.pod_uid, owned[i].pod_uid);
+		assert_string_equal(facts.unit, owned[i].unit);
+		assert_int_equal(facts.is_claimed, owned[i].is_claimed);
+		if (facts.is_claimed)
+			assert_string_equal(facts.pod_container_id, "");
+	}
 }
 
 static void test_long_names(void **state)
@@ -68,7 +127,7 @@ static void test_long_names(void **state)
 
 	memset(path + 14, 'u', 500);
 	strcpy(path + 514, ".service");
-	fp_cgroup_path_parse(path, strlen(path), &facts);
+	fp_cgroup_path_parse(path, strlen(path), strlen(path), &facts);
 	assert_string_equal(facts.unit, "");
 	assert_string_equal(facts.slice, "system.slice");
 }
@@ -136,6 +195,7 @@ int main(void)
 		FP_CASE("every spelling of the corpus is understood", test_corpus),
 		FP_CASE("a text cut anywhere is read within its bounds", test_cut),
 		FP_CASE("of containers in a pod's container both are known", test_nested_in_pod),
+		FP_CASE("containers and pods are those of groups that root made", test_owned),
 		FP_CASE("a name longer than any unit's is none", test_long_names),
 		FP_CASE("the hierarchy that tells most is chosen", test_choice),
 	};
