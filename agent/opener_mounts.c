@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opener_mounts.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // The next word of a line, or false at the line's end.
@@ -21,22 +20,43 @@ static bool next_word(const char **at, const char *end, const char **ret, size_t
 	return true;
 }
 
+// A number and what has to follow it. The text ends with a NUL, so that strtoull() stops at the
+// line's end at the latest.
+static bool next_number(const char **at, char after, uint64_t *ret)
+{
+	char *end;
+
+	if (**at < '0' || **at > '9')
+		return false;
+	*ret = strtoull(*at, &end, 10);
+	if (*end != after)
+		return false;
+	*at = end + 1;
+	return true;
+}
+
+static bool next_numbers(const char **at, struct fp_mount *ret)
+{
+	uint64_t parent, major, minor;
+
+	if (!next_number(at, ' ', &ret->id) || !next_number(at, ' ', &parent) ||
+	    !next_number(at, ':', &major) || !next_number(at, ' ', &minor) || major > UINT32_MAX ||
+	    minor > UINT32_MAX)
+		return false;
+	ret->device = major << 32 | minor;
+	return true;
+}
+
 // "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw": the fifth word is the mount
 // point; any number of optional words stand before the dash.
 static bool parse_line(const char *line, const char *end, struct fp_mount *ret)
 {
 	const char *word;
 	size_t size;
-	unsigned int major, minor;
 	struct fp_mount mount = { 0 };
 
-	if (sscanf(line, "%" SCNu64 " %*u %u:%u ", &mount.id, &major, &minor) != 3)
-		return false;
-	mount.device = (uint64_t)major << 32 | minor;
-	for (int i = 0; i < 4; i++)
-		if (!next_word(&line, end, &word, &size))
-			return false;
-	if (!next_word(&line, end, &mount.point, &mount.point_size))
+	if (!next_numbers(&line, &mount) || !next_word(&line, end, &word, &size) ||
+	    !next_word(&line, end, &mount.point, &mount.point_size))
 		return false;
 	do {
 		if (!next_word(&line, end, &word, &size))
@@ -143,5 +163,15 @@ bool fp_mount_is_denied(const struct fp_mount *mount, const char *list)
 			return true;
 		list += size;
 	}
+	return false;
+}
+
+bool fp_mount_path_is_denied(const char *text, const char *path, const char *list)
+{
+	struct fp_mount mount;
+
+	while (fp_mount_next(&text, &mount))
+		if (is_above(&mount, path) && fp_mount_is_denied(&mount, list))
+			return true;
 	return false;
 }

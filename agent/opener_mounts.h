@@ -30,3 +30,6 @@ bool fp_mount_of_path(const char *text, const char *path, struct fp_mount *ret);
 // True when the list ("fuse, nfs, 9p") has the type, or its part before the dot
 // ("fuse.sshfs" is on a list with "fuse").
 bool fp_mount_is_denied(const struct fp_mount *mount, const char *list);
+// True when any mount on the way to the path is denied: walking there asks each of them, also one
+// that a mount of another kind lies below or upon.
+bool fp_mount_path_is_denied(const char *text, const char *path, const char *list);

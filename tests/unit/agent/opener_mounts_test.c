@@ -6,6 +6,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -110,12 +112,91 @@ static void the_deny_list_names_types_or_their_families(void **state)
 	}
 }
 
+static void a_path_is_denied_by_any_mount_on_the_way(void **state)
+{
+	static const struct {
+		const char *path, *list;
+		bool denied;
+	} cases[] = {
+		{ "/tmp/remote/perf-1.map", "fuse", true },
+		{ "/tmp/remotely/perf-1.map", "fuse", false },
+		{ "/tmp/remote/perf-1.map", "tmpfs", true }, // lies above it
+		{ "/over/file", "ext4", true },		     // is covered by another
+		{ "/over/file", "9p", true },
+		{ "/mnt/a b/file", "overlay", true },
+		{ "/mnt/a b/file", "fuse", false },
+		{ "/tmp/file", "ext4", true }, // the root's
+		{ "/tmp/file", "", false },
+	};
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(cases); i++)
+		if (fp_mount_path_is_denied(table, cases[i].path, cases[i].list) != cases[i].denied)
+			fail_msg("%s with %s", cases[i].path, cases[i].list);
+}
+
+static void numbers_that_are_none_make_no_mount(void **state)
+{
+	static const char *const lines[] = {
+		"1 2 3:4\n/ /point rw - ext4 /dev/x rw\n",
+		"1 2 3:\n4 / /point rw - ext4 /dev/x rw\n",
+		"1 \n2 3:4 / /point rw - ext4 /dev/x rw\n",
+		"1 2 -3:4 / /point rw - ext4 /dev/x rw\n",
+		"1 2 4294967296:4 / /point rw - ext4 /dev/x rw\n",
+		"1 2 3:0x4 / /point rw - ext4 /dev/x rw\n",
+		" 1 2 3:4 / /point rw - ext4 /dev/x rw\n",
+		"1 2 3:4",
+		"1",
+	};
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(lines); i++) {
+		const char *text = lines[i];
+		struct fp_mount mount;
+
+		if (fp_mount_next(&text, &mount))
+			fail_msg("row %zu", i);
+	}
+}
+
+#define MANY 2000
+
+// One upon the other on /stack, each with a device of its own, and one aside.
+static void each_of_many_mounts_is_found(void **state)
+{
+	FP_AUTOFREE char *text = NULL;
+	struct fp_mount mount;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_non_null(out);
+	for (unsigned int i = 0; i < MANY; i++)
+		fprintf(out, "%u %u 0:%u / /stack rw,relatime shared:%u - type%u none rw\n",
+			1000 + i, 999 + i, 100 + i, i, i);
+	fprintf(out, "9000 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+	assert_int_equal(fclose(out), 0);
+	for (unsigned int i = 0; i < MANY; i++) {
+		char type[16];
+
+		snprintf(type, sizeof(type), "type%u", i);
+		assert_type(fp_mount_of_id(text, 1000 + i, &mount), &mount, type);
+		assert_int_equal(mount.device, DEVICE(0, 100 + i));
+		assert_type(fp_mount_of_device(text, DEVICE(0, 100 + i), &mount), &mount, type);
+		assert_int_equal(mount.id, 1000 + i);
+	}
+	assert_type(fp_mount_of_path(text, "/stack/file", &mount), &mount, "type1999");
+	assert_type(fp_mount_of_path(text, "/aside", &mount), &mount, "ext4");
+	assert_false(fp_mount_of_id(text, 1000 + MANY, &mount));
+	assert_true(fp_mount_path_is_denied(text, "/stack/file", "type1000"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_path_belongs_to_the_deepest_and_uppermost_mount),
 		cmocka_unit_test(a_mount_is_found_by_device_and_by_id),
 		cmocka_unit_test(the_deny_list_names_types_or_their_families),
+		cmocka_unit_test(a_path_is_denied_by_any_mount_on_the_way),
+		cmocka_unit_test(numbers_that_are_none_make_no_mount),
+		cmocka_unit_test(each_of_many_mounts_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
