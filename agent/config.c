@@ -161,16 +161,29 @@ struct check {
 	struct fp_buf *error;
 };
 
+static size_t row_of(const char *section, const char *key)
+{
+	size_t i = 0;
+
+	while (strcmp(rows[i].section, section) != 0 || strcmp(rows[i].key, key) != 0)
+		i++;
+	return i;
+}
+
 // Names the place that the value came from as well.
 static int refuse(const struct check *check, const char *section, const char *key,
 		  const char *cause)
 {
 	fp_buf_clear(check->error);
-	for (size_t i = 0; i < FP_ARRAY_SIZE(rows); i++)
-		if (strcmp(rows[i].section, section) == 0 && strcmp(rows[i].key, key) == 0)
-			fp_buf_printf(check->error, "%s: ", check->origins[i].text);
-	fp_buf_printf(check->error, "%s.%s: %s", section, key, cause);
+	fp_buf_printf(check->error, "%s: %s.%s: %s", check->origins[row_of(section, key)].text,
+		      section, key, cause);
 	return -EINVAL;
+}
+
+void fp_agent_config_rule_origin(const struct fp_setting_origin *origins, uint32_t rule,
+				 struct fp_setting_origin *ret)
+{
+	fp_setting_origin_line(&origins[row_of("labels", "relabel")], rule - 1, ret);
 }
 
 static bool is_ring_size(uint64_t bytes)
@@ -193,22 +206,32 @@ static int check_paths(const struct check *check)
 		{ "agent", "state_directory", check->config->agent_state_directory },
 		{ "agent", "lock_file", check->config->agent_lock_file },
 	};
+	const char *logs = check->config->labels_log_directory;
 
 	for (size_t i = 0; i < FP_ARRAY_SIZE(paths); i++)
 		if (paths[i].path[0] != '/')
 			return refuse(check, paths[i].section, paths[i].key,
 				      "must be an absolute path");
+	if (logs[0] && logs[0] != '/')
+		return refuse(check, "labels", "log_directory",
+			      "must be an absolute path, or empty");
 	return 0;
 }
 
 static int check_rules(const struct check *check)
 {
 	FP_AUTOBUF struct fp_buf cause = { 0 };
+	struct fp_setting_origin origin;
+	uint32_t rule = 0;
 
-	if (fp_relabel_check(check->config->labels_relabel, &cause) < 0)
-		return refuse(check, "labels", "relabel",
-			      cause.len ? (char *)cause.data : "cannot be read");
-	return check_paths(check);
+	if (fp_relabel_check(check->config->labels_relabel, &rule, &cause) == 0)
+		return check_paths(check);
+	if (!cause.len || rule == 0)
+		return refuse(check, "labels", "relabel", "cannot be read");
+	fp_agent_config_rule_origin(check->origins, rule, &origin);
+	fp_buf_clear(check->error);
+	fp_buf_printf(check->error, "%s: labels.relabel: %s", origin.text, (char *)cause.data);
+	return -EINVAL;
 }
 
 static int check_lists(const struct check *check)

@@ -91,6 +91,10 @@ int fp_agent_config_load(const struct fp_agent_config_source *source, struct fp_
 void fp_agent_config_free(struct fp_agent_config *config);
 #define FP_AUTOCONFIG FP_CLEANUP(fp_agent_config_free)
 
+// Where the rule of labels.relabel stands, counted from 1.
+void fp_agent_config_rule_origin(const struct fp_setting_origin *origins, uint32_t rule,
+				 struct fp_setting_origin *ret);
+
 // True when the row's value differs between the two.
 bool fp_agent_config_differs(const struct fp_setting *row, const struct fp_agent_config *one,
 			     const struct fp_agent_config *other);

@@ -57,5 +57,6 @@ struct fp_labeler_stats {	   // running sums, for metrics
 };
 void fp_labeler_stats(const struct fp_labeler *labeler, struct fp_labeler_stats *ret);
 
-// -EINVAL and a sentence in error naming the rule when the text is not a list of rules.
-int fp_relabel_check(const char *rules, struct fp_buf *error);
+// -EINVAL and a sentence in error naming the rule when the text is not a list of rules; *ret_rule
+// is then its number, from 1.
+int fp_relabel_check(const char *rules, uint32_t *ret_rule, struct fp_buf *error);

@@ -48,16 +48,18 @@ static int add_rule(struct fp_relabel *relabel, const char *line, uint32_t numbe
 	return r;
 }
 
-int fp_relabel_new(const char *rules, struct fp_relabel **ret, struct fp_buf *error)
+// *number: of the line that is read, from 1.
+static int read_rules(const char *rules, struct fp_relabel **ret, uint32_t *number,
+		      struct fp_buf *error)
 {
 	struct fp_relabel *relabel FP_CLEANUP(fp_relabel_freep) = calloc(1, sizeof(*relabel));
 
 	if (!relabel)
 		return -ENOMEM;
-	for (uint32_t number = 1; *rules; number++) {
+	for (*number = 1; *rules; ++*number) {
 		size_t size = strcspn(rules, "\n");
 		char *line FP_AUTOFREE = strndup(rules, size);
-		int r = line ? add_rule(relabel, line, number, error) : -ENOMEM;
+		int r = line ? add_rule(relabel, line, *number, error) : -ENOMEM;
 
 		if (r < 0)
 			return r;
@@ -65,6 +67,13 @@ int fp_relabel_new(const char *rules, struct fp_relabel **ret, struct fp_buf *er
 	}
 	*ret = fp_take_ptr(relabel);
 	return 0;
+}
+
+int fp_relabel_new(const char *rules, struct fp_relabel **ret, struct fp_buf *error)
+{
+	uint32_t number;
+
+	return read_rules(rules, ret, &number, error);
 }
 
 uint32_t fp_relabel_count(const struct fp_relabel *relabel)
@@ -176,9 +185,9 @@ int fp_relabel_apply(struct fp_relabel *relabel, struct fp_label_set *set, bool 
 	return 0;
 }
 
-int fp_relabel_check(const char *rules, struct fp_buf *error)
+int fp_relabel_check(const char *rules, uint32_t *ret_rule, struct fp_buf *error)
 {
 	struct fp_relabel *relabel FP_CLEANUP(fp_relabel_freep) = NULL;
 
-	return fp_relabel_new(rules, &relabel, error);
+	return read_rules(rules, &relabel, ret_rule, error);
 }

@@ -9,8 +9,22 @@
 
 static void set_origin(struct fp_setting_origin *origins, size_t row, const char *text)
 {
-	if (origins)
-		snprintf(origins[row].text, sizeof(origins[row].text), "%s", text);
+	if (!origins)
+		return;
+	snprintf(origins[row].text, sizeof(origins[row].text), "%s", text);
+	origins[row].lines_count = 0;
+}
+
+void fp_setting_origin_line(const struct fp_setting_origin *origin, uint32_t line,
+			    struct fp_setting_origin *ret)
+{
+	const char *colon = strrchr(origin->text, ':');
+
+	snprintf(ret->text, sizeof(ret->text), "%s", origin->text);
+	ret->lines_count = 0;
+	if (line < origin->lines_count && colon)
+		snprintf(ret->text, sizeof(ret->text), "%.*s:%u", (int)(colon - origin->text),
+			 origin->text, origin->lines[line]);
 }
 
 int fp_settings_defaults(const struct fp_settings_table *table, void *settings,
@@ -164,13 +178,18 @@ static void dump_row(const struct fp_setting *row, const char *value, size_t siz
 static void dump_lines(const struct fp_setting *row, const char *value,
 		       const struct fp_setting_origin *origin, struct fp_buf *text)
 {
-	size_t size = strcspn(value, "\n");
+	size_t size;
 
-	dump_row(row, value, size, origin, text);
-	while (value[size]) {
-		value += size + 1;
+	for (uint32_t line = 0;; line++) {
+		struct fp_setting_origin own;
+
 		size = strcspn(value, "\n");
-		dump_row(row, value, size, origin, text);
+		if (origin)
+			fp_setting_origin_line(origin, line, &own);
+		dump_row(row, value, size, origin ? &own : NULL, text);
+		if (!value[size])
+			return;
+		value += size + 1;
 	}
 }
 

@@ -42,9 +42,14 @@ static inline bool fp_setting_is_text(const struct fp_setting *row)
 	       row->type == FP_SETTING_LINES;
 }
 
+#define FP_SETTING_LINES_KNOWN 160
+
 // Where the value in force came from, one per row (for --dump-config).
 struct fp_setting_origin {
 	char text[96]; // "default", "/etc/…:12", "environment", "flag"
+	// Of a FP_SETTING_LINES row that a file set: where each of its lines stands there; of more
+	// than these the rest is not kept.
+	uint32_t lines[FP_SETTING_LINES_KNOWN], lines_count;
 };
 
 struct fp_settings_table {
@@ -66,6 +71,9 @@ int fp_settings_read_file(const struct fp_settings_table *table, void *settings,
 			  struct fp_buf *error);
 int fp_settings_read_environment(const struct fp_settings_table *table, void *settings,
 				 struct fp_setting_origin *origins, struct fp_buf *error);
+// The same for one line of the value, from 0: `text` with that line's number.
+void fp_setting_origin_line(const struct fp_setting_origin *origin, uint32_t line,
+			    struct fp_setting_origin *ret);
 // Applies one `--section-key=value` argument. -ENOENT: not a setting's flag. A flag of
 // FP_SETTING_LINES adds a line where its origin says that a flag came before it.
 int fp_settings_apply_flag(const struct fp_settings_table *table, void *settings,

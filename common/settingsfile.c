@@ -156,6 +156,19 @@ static void set_file_origin(struct reading *reading, size_t row)
 			 reading->path, line);
 }
 
+// A value that adds no line has none.
+static void keep_line(struct reading *reading, size_t row, bool adds, const char *value)
+{
+	struct fp_setting_origin *origin = reading->origins ? &reading->origins[row] : NULL;
+
+	if (!origin || reading->table->rows[row].type != FP_SETTING_LINES)
+		return;
+	if (!adds)
+		origin->lines_count = 0;
+	if (value[0] && origin->lines_count < FP_SETTING_LINES_KNOWN)
+		origin->lines[origin->lines_count++] = (uint32_t)reading->line;
+}
+
 static void apply_value(struct reading *reading, size_t row, const char *name, const char *value)
 {
 	const struct fp_setting *setting = &reading->table->rows[row];
@@ -177,6 +190,7 @@ static void apply_value(struct reading *reading, size_t row, const char *name, c
 		return;
 	}
 	set_file_origin(reading, row);
+	keep_line(reading, row, adds, value);
 }
 
 static int on_value(void *user, const char *section, const char *key, const char *value)

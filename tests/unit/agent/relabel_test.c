@@ -146,9 +146,11 @@ static void test_wrong(void **state)
 {
 	for (size_t i = 0; i < FP_ARRAY_SIZE(wrong); i++) {
 		FP_AUTOBUF struct fp_buf error = { 0 };
+		uint32_t rule = 0;
 
 		print_message("  %s\n", wrong[i].rules);
-		assert_int_equal(fp_relabel_check(wrong[i].rules, &error), -EINVAL);
+		assert_int_equal(fp_relabel_check(wrong[i].rules, &rule, &error), -EINVAL);
+		assert_int_equal(rule, strchr(wrong[i].rules, '\n') ? 2 : 1);
 		assert_string_equal((char *)error.data, wrong[i].error);
 	}
 }
@@ -156,10 +158,12 @@ static void test_wrong(void **state)
 static void test_many(void **state)
 {
 	FP_AUTOBUF struct fp_buf rules = { 0 }, error = { 0 };
+	uint32_t rule = 0;
 
 	for (int i = 0; i < 129; i++)
 		fp_buf_str(&rules, "keep a =~ 1\n");
-	assert_int_equal(fp_relabel_check((char *)rules.data, &error), -EINVAL);
+	assert_int_equal(fp_relabel_check((char *)rules.data, &rule, &error), -EINVAL);
+	assert_int_equal(rule, 129);
 	assert_string_equal((char *)error.data, "more than 128 rules");
 }
 

@@ -52,7 +52,8 @@ static void test_lines(void **state)
 	assert_string_equal(loaded.config.rules, "drop a =~ \"b\"\nkeep c =~ d;e");
 	text = dump(&loaded, true);
 	assert_non_null(strstr(text, "\nrules = drop a =~ \"b\" ; /"));
-	assert_non_null(strstr(text, "/x.conf:7\nrules = keep c =~ d;e ; /"));
+	assert_non_null(strstr(text, "/x.conf:2\nrules = keep c =~ d;e ; /"));
+	assert_non_null(strstr(strstr(text, "rules = keep"), "/x.conf:7\n"));
 	assert_int_equal(load(&again, text, strlen(text)), 0);
 	assert_string_equal(again.config.rules, loaded.config.rules);
 	second = dump(&again, false);
@@ -82,11 +83,50 @@ static void test_lines(void **state)
 	assert_string_equal(loaded.config.rules, "other");
 }
 
+static void expect_line(const struct loaded *loaded, uint32_t line, const char *ending)
+{
+	struct fp_setting_origin origin;
+	size_t size;
+
+	fp_setting_origin_line(&loaded->origins[FP_ARRAY_SIZE(rows) - 1], line, &origin);
+	size = strlen(origin.text);
+	assert_true(size >= strlen(ending));
+	assert_string_equal(origin.text + size - strlen(ending), ending);
+}
+
+static void test_origins(void **state)
+{
+	AUTOLOADED struct loaded loaded = { 0 };
+	static char content[8192];
+	size_t size = 0;
+
+	assert_int_equal(load(&loaded, TEXT("[ship]\nrules = one\nrules =\n\n; none\nrules = two\n"
+					    "[cpu]\nhz = 5\n[ship]\nrules = three\n")),
+			 0);
+	expect_line(&loaded, 0, "/x.conf:2");
+	expect_line(&loaded, 1, "/x.conf:6");
+	expect_line(&loaded, 2, "/x.conf:10");
+	expect_line(&loaded, 3, "/x.conf:10"); // there is none: the value's
+	assert_int_equal(fp_settings_apply_flag(&table, &loaded.config, loaded.origins,
+						"--ship-rules=four", &loaded.error),
+			 0);
+	expect_line(&loaded, 0, "flag");
+	loaded_free(&loaded);
+
+	for (int i = 0; i < FP_SETTING_LINES_KNOWN + 2; i++)
+		size += (size_t)snprintf(content + size, sizeof(content) - size, "%srules = r\n",
+					 i ? "" : "[ship]\n");
+	assert_int_equal(load(&loaded, content, size), 0);
+	expect_line(&loaded, FP_SETTING_LINES_KNOWN - 1, "/x.conf:161");
+	expect_line(&loaded, FP_SETTING_LINES_KNOWN, "/x.conf:163"); // the last
+}
+
 int main(void)
 {
 	const struct CMUnitTest cases[] = {
 		FP_CASE("a line may be longer than inih reads", test_long_lines),
 		FP_CASE("a key of lines may be repeated, and each adds one", test_lines),
+		FP_CASE("each line of a value knows where it stands", test_origins),
 	};
 
 	return cmocka_run_group_tests(cases, NULL, NULL);
