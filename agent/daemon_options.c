@@ -3,6 +3,7 @@
 
 #include "daemon_docs.h"
 #include "daemon_exit.h"
+#include "labels.h"
 #include "role_start.h"
 
 #include "common/log.h"
@@ -149,6 +150,14 @@ static void warn_of_round_rate(const struct fp_agent_config *config)
 			config->cpu_hz);
 }
 
+static void warn_of_rule(uint32_t rule, const char *sentence, void *context)
+{
+	struct fp_setting_origin origin;
+
+	fp_agent_config_rule_origin(context, rule, &origin);
+	fp_warn("%s: labels.relabel: %s", origin.text, sentence);
+}
+
 // Everything that needs the configuration; it is freed by whoever runs last.
 static int with_config(const struct fp_daemon_options *options)
 {
@@ -165,6 +174,7 @@ static int with_config(const struct fp_daemon_options *options)
 		return FP_EXIT_USAGE;
 	}
 	warn_of_round_rate(&config);
+	fp_relabel_doubt(config.labels_relabel, config.labels_static, warn_of_rule, origins);
 	if (options->mode == FP_DAEMON_CHECK_CONFIG)
 		return FP_EXIT_OK;
 	if (options->mode == FP_DAEMON_DUMP_CONFIG)

@@ -91,30 +91,44 @@ static int put_statics(struct fp_labeler *labeler)
 	return 0;
 }
 
+static const struct {
+	const char *name;
+	size_t offset; // of the value's id
+} place_labels[] = {
+	{ "container_id", offsetof(struct fp_place, key.container_id) },
+	{ "container_runtime", offsetof(struct fp_place, key.runtime) },
+	{ "pod_uid", offsetof(struct fp_place, key.pod_uid) },
+	{ "namespace", offsetof(struct fp_place, namespace) },
+	{ "pod", offsetof(struct fp_place, pod) },
+	{ "container", offsetof(struct fp_place, container) },
+	{ "systemd_unit", offsetof(struct fp_place, key.unit) },
+	{ "systemd_slice", offsetof(struct fp_place, key.slice) },
+};
+
 static int put_place(struct fp_labeler *labeler, const struct fp_place *place)
 {
-	const struct {
-		const char *name;
-		uint32_t id;
-	} rows[] = {
-		{ "container_id", place->key.container_id },
-		{ "container_runtime", place->key.runtime },
-		{ "pod_uid", place->key.pod_uid },
-		{ "namespace", place->namespace },
-		{ "pod", place->pod },
-		{ "container", place->container },
-		{ "systemd_unit", place->key.unit },
-		{ "systemd_slice", place->key.slice },
-	};
-
-	for (size_t i = 0; i < FP_ARRAY_SIZE(rows); i++) {
-		const char *value = fp_intern_get(&labeler->places.strings, rows[i].id);
-		int r = rows[i].id ? put(&labeler->set, rows[i].name, value, strlen(value)) : 0;
+	for (size_t i = 0; i < FP_ARRAY_SIZE(place_labels); i++) {
+		uint32_t id = *(const uint32_t *)((const char *)place + place_labels[i].offset);
+		const char *value = fp_intern_get(&labeler->places.strings, id);
+		int r = id ? put(&labeler->set, place_labels[i].name, value, strlen(value)) : 0;
 
 		if (r < 0)
 			return r;
 	}
 	return 0;
+}
+
+bool fp_label_is_ours(const char *name)
+{
+	static const char *const others[] = { "executable", "thread", "state", "service_name" };
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(place_labels); i++)
+		if (strcmp(place_labels[i].name, name) == 0)
+			return true;
+	for (size_t i = 0; i < FP_ARRAY_SIZE(others); i++)
+		if (strcmp(others[i], name) == 0)
+			return true;
+	return false;
 }
 
 // Where the configuration names the service, that holds.

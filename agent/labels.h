@@ -60,3 +60,11 @@ void fp_labeler_stats(const struct fp_labeler *labeler, struct fp_labeler_stats 
 // -EINVAL and a sentence in error naming the rule when the text is not a list of rules; *ret_rule
 // is then its number, from 1.
 int fp_relabel_check(const char *rules, uint32_t *ret_rule, struct fp_buf *error);
+
+// A label that samples may have without static labels and rules.
+bool fp_label_is_ours(const char *name);
+// Tells of rules that look like a mistake, one sentence each, without a newline. rules: as accepted
+// by fp_relabel_check, else -EINVAL.
+typedef void (*fp_relabel_doubt_fn)(uint32_t rule, const char *sentence, void *context);
+int fp_relabel_doubt(const char *rules, const char *static_labels, fp_relabel_doubt_fn tell,
+		     void *context);

@@ -75,6 +75,9 @@ static int read_name(struct reading *reading, char **ret_name)
 	size = strspn(reading->at, rest);
 	if (size == 0 || !strchr(first, reading->at[0]))
 		return fail(reading, "a label name is expected");
+	if (size == 4 && memcmp(reading->at, "host", 4) == 0)
+		return fail(reading,
+			    "host is a label of the batch, which rules neither see nor set");
 	*ret_name = strndup(reading->at, size);
 	if (!*ret_name)
 		return -ENOMEM;
@@ -140,6 +143,9 @@ static int read_regex(struct reading *reading)
 
 	if (r < 0)
 		return r;
+	if (text.len == 0 && reading->rule->sources_count > 1)
+		return fail(reading,
+			    "an empty expression matches nothing where ; joins several values");
 	return fp_regex_new((char *)text.data, text.len, &reading->rule->regex, reading->cause);
 }
 

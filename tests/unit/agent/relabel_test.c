@@ -138,6 +138,16 @@ static const struct {
 	  "rule 1, 'replace a =~ b -> c = 1$': behind $ must stand a digit, {digit} or $" },
 	{ "replace a =~ (b) -> c = ${1",
 	  "rule 1, 'replace a =~ (b) -> c = ${1': behind $ must stand a digit, {digit} or $" },
+	{ "drop host =~ web-1", "rule 1, 'drop host =~ web-1': host is a label of the batch, which "
+				"rules neither see nor set" },
+	{ "keep a, host =~ b", "rule 1, 'keep a, host =~ b': host is a label of the batch, which "
+			       "rules neither see nor set" },
+	{ "replace a =~ b -> host = c", "rule 1, 'replace a =~ b -> host = c': host is a label of "
+					"the batch, which rules neither see nor set" },
+	{ "drop a, b =~ \"\"", "rule 1, 'drop a, b =~ \"\"': an empty expression matches nothing "
+			       "where ; joins several values" },
+	{ "keep a, b !~ \"\"", "rule 1, 'keep a, b !~ \"\"': an empty expression matches nothing "
+			       "where ; joins several values" },
 	{ "keep a,b,c,d,e,f,g,h,i =~ x",
 	  "rule 1, 'keep a,b,c,d,e,f,g,h,i =~ x': more than 8 label names" },
 };
@@ -152,6 +162,52 @@ static void test_wrong(void **state)
 		assert_int_equal(fp_relabel_check(wrong[i].rules, &rule, &error), -EINVAL);
 		assert_int_equal(rule, strchr(wrong[i].rules, '\n') ? 2 : 1);
 		assert_string_equal((char *)error.data, wrong[i].error);
+	}
+}
+
+static const struct {
+	const char *sentence, *rules, *statics;
+	const char *doubts; // `rule:label|…`
+} doubtful[] = {
+	{ "no rule", "", "", "" },
+	{ "a name that is misspelled", "keep executabel =~ nginx", "", "1:executabel" },
+	{ "every label of ours",
+	  "keep executable,thread,state,service_name =~ a\n"
+	  "keep container_id,container_runtime,pod_uid =~ a\n"
+	  "keep namespace,pod,container,systemd_unit,systemd_slice =~ a",
+	  "", "" },
+	{ "a static label", "keep zone =~ a\nkeep rack =~ b", "zone=eu-1", "2:rack" },
+	{ "what a rule before sets, not one behind",
+	  "keep team =~ a\nreplace pod =~ (.*) -> team = $1\nkeep team =~ b", "", "1:team" },
+	{ "what a rule before only takes away", "replace pod =~ .* -> team = \"\"\nkeep team =~ b",
+	  "", "2:team" },
+	{ "each of several, blank lines counted", "\ndrop pot, pod, nmespace =~ a;b;c", "",
+	  "2:pot|2:nmespace" },
+	{ "names that begin like ours", "drop hostname, hos, threads =~ a", "",
+	  "1:hostname|1:hos|1:threads" },
+};
+
+static void keep_doubt(uint32_t rule, const char *sentence, void *context)
+{
+	const char *name = strchr(sentence, '\'');
+	struct fp_buf *doubts = context;
+
+	assert_non_null(name);
+	assert_null(strchr(sentence, '\n'));
+	fp_buf_printf(doubts, "%s%u:%.*s", doubts->len ? "|" : "", rule,
+		      (int)strcspn(name + 1, "'"), name + 1);
+}
+
+static void test_doubts(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(doubtful); i++) {
+		FP_AUTOBUF struct fp_buf doubts = { 0 };
+
+		print_message("  %s\n", doubtful[i].sentence);
+		assert_int_equal(
+		    fp_relabel_doubt(doubtful[i].rules, doubtful[i].statics, keep_doubt, &doubts),
+		    0);
+		assert_string_equal(doubts.len ? (char *)doubts.data : "", doubtful[i].doubts);
 	}
 }
 
@@ -210,6 +266,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FP_CASE("rules keep, drop and replace as Prometheus' do", test_apply),
 		FP_CASE("a wrong rule is named with its cause", test_wrong),
+		FP_CASE("a rule that asks for what nothing sets is told of", test_doubts),
 		FP_CASE("there is an end to the number of rules", test_many),
 		FP_CASE("what cannot be applied is counted and the sample stays", test_overrun),
 		FP_CASE("long values are cut, empty ones are none", test_long_value),
