@@ -210,6 +210,7 @@ static void add_stats(struct fp_session_stats *sum, const struct fp_session_stat
 	sum->labels.inherited += one->labels.inherited;
 	sum->labels.unknown += one->labels.unknown;
 	sum->labels.relabel_overruns += one->labels.relabel_overruns;
+	sum->labels.log_entries_unread += one->labels.log_entries_unread;
 	for (int what = 0; what < FP_EVICTED_COUNT; what++)
 		sum->evicted[what] += one->evicted[what];
 	sum->balance_errors += one->balance_errors;

@@ -67,6 +67,28 @@ static void add_source(const struct fp_daemon *daemon, struct fp_buf *json, enum
 	fp_buf_str(json, "}");
 }
 
+static void add_labels(struct fp_buf *json, const struct fp_labeler_stats *stats)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} numbers[] = {
+		{ "cgroups_found", stats->cgroups_found },
+		{ "cgroups_gone", stats->cgroups_gone },
+		{ "processes_read", stats->processes_read },
+		{ "processes_unknown", stats->unknown },
+		{ "relabel_overruns", stats->relabel_overruns },
+		{ "log_entries_unread", stats->log_entries_unread },
+	};
+
+	fp_buf_str(json, ",\"labels\":{");
+	for (size_t i = 0; i < FP_ARRAY_SIZE(numbers); i++) {
+		fp_buf_str(json, i ? "," : "");
+		add_number(json, numbers[i].name, numbers[i].value);
+	}
+	fp_buf_str(json, "}");
+}
+
 static void add_session(const struct fp_daemon *daemon, struct fp_buf *json)
 {
 	const struct {
@@ -99,6 +121,7 @@ static void add_session(const struct fp_daemon *daemon, struct fp_buf *json)
 	fp_buf_str(json, ",");
 	add_number(json, "map_capacity", stats.capacity);
 	add_programs(json, &stats);
+	add_labels(json, &stats.labels);
 }
 
 static void add_metric(const struct fp_daemon *daemon, struct fp_buf *json, const char *name,
@@ -245,6 +268,14 @@ static void warn_of_losses(const struct fp_daemon *daemon, struct fp_buf *json, 
 		fp_buf_printf(json, "%llu %s are without their stack (limits.ring_size)\"",
 			      (unsigned long long)stats.stacks_lost[source], sources[source]);
 	}
+	if (stats.labels.log_entries_unread == 0)
+		return;
+	next_warning(json, first);
+	fp_buf_printf(
+	    json,
+	    "%llu entries of labels.log_directory were too many to be read: pods of theirs "
+	    "have no name\"",
+	    (unsigned long long)stats.labels.log_entries_unread);
 }
 
 // What an operator should look at, as sentences.

@@ -316,4 +316,6 @@ void fp_labeler_stats(const struct fp_labeler *labeler, struct fp_labeler_stats 
 	*ret = labeler->places.stats;
 	ret->bytes = fp_labeler_bytes(labeler);
 	ret->relabel_overruns = fp_relabel_overruns(labeler->relabel);
+	if (labeler->places.pods)
+		ret->log_entries_unread = fp_pods_unread(labeler->places.pods);
 }

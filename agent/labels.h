@@ -46,14 +46,15 @@ int fp_labeler_describe(struct fp_labeler *labeler, const struct fp_stack_record
 			uint32_t *ret_labels, bool *ret_dropped);
 uint64_t fp_labeler_bytes(const struct fp_labeler *labeler); // memory held
 
-struct fp_labeler_stats {	   // running sums, for metrics
-	uint64_t bytes;		   // as fp_labeler_bytes
-	uint64_t cgroups_found;	   // control groups whose id was looked up
-	uint64_t cgroups_gone;	   // that were gone by then, or out of sight
-	uint64_t processes_read;   // /proc/PID/cgroup read instead
-	uint64_t inherited;	   // processes that got what their parent had
-	uint64_t unknown;	   // processes of which nothing could be told
-	uint64_t relabel_overruns; // values that were too much for a rule
+struct fp_labeler_stats {	     // running sums, for metrics
+	uint64_t bytes;		     // as fp_labeler_bytes
+	uint64_t cgroups_found;	     // control groups whose id was looked up
+	uint64_t cgroups_gone;	     // that were gone by then, or out of sight
+	uint64_t processes_read;     // /proc/PID/cgroup read instead
+	uint64_t inherited;	     // processes that got what their parent had
+	uint64_t unknown;	     // processes of which nothing could be told
+	uint64_t relabel_overruns;   // values that were too much for a rule
+	uint64_t log_entries_unread; // of the log directory, see fp_pods_unread
 };
 void fp_labeler_stats(const struct fp_labeler *labeler, struct fp_labeler_stats *ret);
 

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define ENTRIES_MAX	    4096u // of one directory; a node has a few hundred at most
+#define ENTRIES_MAX	    4096u  // of one directory; a node has a few hundred at most
+#define ENTRIES_COUNTED	    65536u // behind those, to say how many were left out
 #define REFRESH_INTERVAL_NS FP_NS_PER_S
 // A directory may change again within the granularity of its time stamp.
 #define SETTLED_NS (2 * FP_NS_PER_S)
@@ -39,6 +40,7 @@ struct fp_pods {
 	struct fp_hashmap pods;	      // id_key → names
 	struct fp_hashmap named;      // {namespace, pod} with a container in containers/ → u8
 	uint64_t due_ns, generation;
+	uint64_t unread;
 };
 
 struct pod_key {
@@ -196,8 +198,14 @@ static int read_directory(struct fp_pods *pods, struct directory *directory, int
 		fp_close_fd(&fd);
 		return -ENOMEM;
 	}
-	while (r == 0 && count++ < ENTRIES_MAX && (entry = readdir(stream)))
-		r = directory->read(pods, fd, entry->d_name);
+	while (r == 0 && count < ENTRIES_MAX + ENTRIES_COUNTED && (entry = readdir(stream))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		if (count++ < ENTRIES_MAX)
+			r = directory->read(pods, fd, entry->d_name);
+		else
+			pods->unread++;
+	}
 	closedir(stream);
 	return r;
 }
@@ -280,6 +288,11 @@ struct fp_pod_names fp_pods_find(const struct fp_pods *pods, const char *contain
 	return (struct fp_pod_names){ fp_intern_get(&pods->strings, names->namespace),
 				      fp_intern_get(&pods->strings, names->pod),
 				      fp_intern_get(&pods->strings, name) };
+}
+
+uint64_t fp_pods_unread(const struct fp_pods *pods)
+{
+	return pods->unread;
 }
 
 size_t fp_pods_bytes(const struct fp_pods *pods)

@@ -34,6 +34,9 @@ int fp_pods_refresh(struct fp_pods *pods, uint64_t monotonic_ns, uint64_t *ret_g
 // only one and no container of it is named in containers/. "" for what is not known.
 struct fp_pod_names fp_pods_find(const struct fp_pods *pods, const char *container_id,
 				 const char *pod_uid);
+// Entries that were too many for a directory to be read, each time that it was read: of one at
+// most 4096 are, and 65536 more counted.
+uint64_t fp_pods_unread(const struct fp_pods *pods);
 size_t fp_pods_bytes(const struct fp_pods *pods);
 
 // One name taken apart. False when it has not the form.

@@ -35,3 +35,5 @@ int fp_link_fail(int error, const char *socket_path);
 int fp_link_refused(const json_t *answer);
 // The agent's {"type":"status"} or {"type":"error"} line. Errors as fp_link_open and _line.
 int fp_status_fetch(const char *socket_path, json_t **ret);
+// What the agent's status says of the roles that open and read files for names, for people.
+int fp_status_names(const json_t *status, struct fp_buf *ret_line);

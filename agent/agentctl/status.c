@@ -93,6 +93,48 @@ static void print_kernel_side(const json_t *status)
 	       (unsigned long long)fp_json_number(status, "process_events_lost"));
 }
 
+// How often it was started anew after it had ended.
+static void append_restarts(struct fp_buf *line, const char *role, uint64_t starts)
+{
+	if (starts)
+		fp_buf_printf(line, "%s restarted %llu times", role,
+			      (unsigned long long)starts - 1);
+	else
+		fp_buf_printf(line, "%s not started", role);
+}
+
+int fp_status_names(const json_t *status, struct fp_buf *ret_line)
+{
+	const json_t *symbols = json_object_get(status, "symbols");
+	const struct {
+		const char *member, *words;
+	} counts[] = {
+		{ "perf_maps_open", "perf maps open" },
+		{ "perf_maps_refused", "refused" },
+		{ "files_timed_out", "files timed out" },
+		{ "files_denied", "denied" },
+		{ "questions_dropped", "questions dropped, the queue being full" },
+	};
+
+	if (!json_is_true(json_object_get(symbols, "enabled")))
+		return fp_buf_str(ret_line, "off");
+	append_restarts(ret_line, "opener", fp_json_number(symbols, "opener_starts"));
+	append_restarts(ret_line, ", symbols role", fp_json_number(symbols, "role_starts"));
+	for (size_t i = 0; i < FP_ARRAY_SIZE(counts); i++)
+		fp_buf_printf(ret_line, "%s%llu %s", i ? ", " : "; ",
+			      (unsigned long long)fp_json_number(symbols, counts[i].member),
+			      counts[i].words);
+	return ret_line->error;
+}
+
+static void print_names(const json_t *status)
+{
+	FP_AUTOBUF struct fp_buf line = { 0 };
+
+	if (fp_status_names(status, &line) == 0)
+		printf("  names     %s\n", (const char *)line.data);
+}
+
 static void print_delivery(const json_t *status)
 {
 	const json_t *windows = json_object_get(status, "windows");
@@ -127,6 +169,7 @@ static void print_status(const json_t *status)
 	print_sources(status);
 	print_programs(json_object_get(status, "programs"));
 	print_kernel_side(status);
+	print_names(status);
 	print_delivery(status);
 	for (size_t i = 0; i < json_array_size(warnings); i++)
 		printf("  warning   %s\n", json_string_value(json_array_get(warnings, i)));

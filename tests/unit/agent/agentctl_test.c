@@ -225,6 +225,35 @@ static void test_doctor(void **state)
 	}
 }
 
+static const struct {
+	const char *json, *line;
+} named[] = {
+	{ "{\"symbols\":{\"enabled\":false}}", "off" },
+	{ "{}", "off" },
+	{ "{\"symbols\":{\"enabled\":true,\"opener_starts\":1,\"role_starts\":0}}",
+	  "opener restarted 0 times, symbols role not started; 0 perf maps open, 0 refused, 0 "
+	  "files "
+	  "timed out, 0 denied, 0 questions dropped, the queue being full" },
+	{ "{\"symbols\":{\"enabled\":true,\"opener_starts\":3,\"role_starts\":2,"
+	  "\"perf_maps_open\":4,\"perf_maps_refused\":5,\"files_timed_out\":6,"
+	  "\"files_denied\":7,\"questions_dropped\":8}}",
+	  "opener restarted 2 times, symbols role restarted 1 times; 4 perf maps open, 5 refused, "
+	  "6 "
+	  "files timed out, 7 denied, 8 questions dropped, the queue being full" },
+};
+
+static void test_names(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(named); i++) {
+		json_t *status FP_CLEANUP(fp_json_freep) = json_loads(named[i].json, 0, NULL);
+		FP_AUTOBUF struct fp_buf line = { 0 };
+
+		assert_non_null(status);
+		assert_int_equal(fp_status_names(status, &line), 0);
+		assert_string_equal((char *)line.data, named[i].line);
+	}
+}
+
 // Lines and bytes come in whatever pieces the kernel makes of them.
 static void test_link(void **state)
 {
@@ -260,7 +289,7 @@ int main(void)
 		cmocka_unit_test(test_duration), cmocka_unit_test(test_number),
 		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_insert),
 		cmocka_unit_test(test_output),	 cmocka_unit_test(test_doctor),
-		cmocka_unit_test(test_link),
+		cmocka_unit_test(test_link),	 cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define A   "1f0c4a5b9d3e7c8f2a6b0d4e8c1f5a9b3d7e0c4f8a2b6d1e5c9f3a7b0d4e8c12"
 #define B   "b7e0c4f8a2b6d1e5c9f3a7b0d4e8c121f0c4a5b9d3e7c8f2a6b0d4e8c1f5a9b3"
@@ -223,6 +224,28 @@ static void test_rereading(void **state)
 	assert_int_equal(generation, first + 3);
 }
 
+static void test_many_entries(void **state)
+{
+	struct fp_pods *index FP_CLEANUP(fp_pods_freep) = NULL;
+	uint64_t generation;
+	char name[160];
+
+	for (int i = 0; i < 4100; i++) { // besides the three of the tests before
+		snprintf(name, sizeof(name), "other-%d", i);
+		make("containers", name);
+	}
+	assert_int_equal(fp_pods_new(scratch_directory(), &index), 0);
+	assert_int_equal(fp_pods_refresh(index, FP_NS_PER_S, &generation), 0);
+	assert_int_equal(fp_pods_unread(index), 7); // of 4103
+	for (int i = 0; i < 4100; i++) {
+		snprintf(name, sizeof(name), "%s/containers/other-%d", scratch_directory(), i);
+		assert_int_equal(unlink(name), 0);
+	}
+	assert_int_equal(fp_pods_refresh(index, 2 * FP_NS_PER_S, &generation), 0);
+	assert_int_equal(fp_pods_unread(index), 7); // all that are left were read
+	expect_names(index, A, "", "shop/web-0/nginx");
+}
+
 static struct fp_profile *profile;
 
 static int begin(void **state)
@@ -396,6 +419,8 @@ int main(void)
 		FP_CASE("the kubelet's names are taken apart, others passed over", test_names),
 		FP_CASE("containers and pods are found by id and uid", test_index),
 		FP_CASE("a log directory is read again when it changed", test_rereading),
+		FP_CASE("of too many entries those that are not read are counted",
+			test_many_entries),
 		ON("static labels fill in, ours hold, rules have the last word", test_sets),
 		ON("what distinguishes two stacks distinguishes their labels", test_distinctions),
 		FP_CASE("rules that are wrong are refused", test_wrong_rules),
