@@ -76,8 +76,9 @@
 	"known before; full: too many wait; malformed: an answer's whole list, ignored."
 #define ANSWER_HELP                                                                                \
 	"Symbol tables that were asked for, by what the sampler did: spooled them; stripped: "     \
-	"spooled an empty one; gone: nothing that runs has the build mapped; failed: the file "    \
-	"could not be read; refused: symbols.upload is off."
+	"spooled an empty one; gone: nothing that runs has the build mapped; untrusted: "          \
+	"others than root may write the file; failed: the file could not be read; refused: "       \
+	"symbols.upload is off."
 
 const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 	[FP_M_BUILD_INFO] = { .name = "fleetprof_agent_build_info",
@@ -214,6 +215,7 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 	LABELLED(WANTED_SPOOLED, "wanted_symbols_total", "result=\"spooled\"", ANSWER_HELP),
 	LABELLED(WANTED_STRIPPED, "wanted_symbols_total", "result=\"stripped\"", ANSWER_HELP),
 	LABELLED(WANTED_GONE, "wanted_symbols_total", "result=\"gone\"", ANSWER_HELP),
+	LABELLED(WANTED_UNTRUSTED, "wanted_symbols_total", "result=\"untrusted\"", ANSWER_HELP),
 	LABELLED(WANTED_FAILED, "wanted_symbols_total", "result=\"failed\"", ANSWER_HELP),
 	LABELLED(WANTED_REFUSED, "wanted_symbols_total", "result=\"refused\"", ANSWER_HELP),
 	SECONDS(SHIP_LAST_SUCCESS, GAUGE, "ship_last_success_timestamp_seconds", NULL,

@@ -4,7 +4,6 @@
 #include "common/log.h"
 #include "daemon_state.h"
 #include "names.h"
-#include "process_find.h"
 #include "resolve_vdso.h"
 #include "vdsofile.h"
 
@@ -137,7 +136,16 @@ static void spool_table(struct fp_daemon_symbols *symbols, const struct fp_build
 	finish(symbols, r < 0 ? FP_M_WANTED_FAILED : result);
 }
 
-static void ask_by_path(struct fp_daemon_symbols *symbols, const struct fp_build *build);
+static void try_next(struct fp_daemon_symbols *symbols, const struct fp_build *build);
+
+// What is counted when no file does: somebody's claim to be the build before any other reason.
+static void note_failure(struct fp_daemon_symbols *symbols, int error)
+{
+	if (error == -EPERM)
+		symbols->result = FP_M_WANTED_UNTRUSTED;
+	else if (error != -ENOENT && symbols->result == FP_M_WANTED_GONE)
+		symbols->result = FP_M_WANTED_FAILED;
+}
 
 static void take_table(const struct fp_build *build, int error, const struct fp_buf *text,
 		       void *context)
@@ -150,10 +158,10 @@ static void take_table(const struct fp_build *build, int error, const struct fp_
 		spool_table(symbols, build, text, FP_M_WANTED_SPOOLED);
 	else if (error == -ENODATA) // so that the collector knows, and asks nobody else
 		spool_table(symbols, build, &nothing, FP_M_WANTED_STRIPPED);
-	else if (error == -ENOENT && !symbols->by_path)
-		ask_by_path(symbols, build);
-	else
-		finish(symbols, error == -ENOENT ? FP_M_WANTED_GONE : FP_M_WANTED_FAILED);
+	else {
+		note_failure(symbols, error);
+		try_next(symbols, build);
+	}
 }
 
 static void ask(struct fp_daemon_symbols *symbols, const struct fp_build *build,
@@ -180,12 +188,43 @@ static void ask_by_path(struct fp_daemon_symbols *symbols, const struct fp_build
 
 	symbols->by_path = true;
 	if (!known) {
-		finish(symbols, FP_M_WANTED_GONE);
+		finish(symbols, symbols->result);
 		return;
 	}
 	file.name = known->path;
 	wanted.kind = known->kind;
 	ask(symbols, &wanted, &file);
+}
+
+// The next file of a running process, then the path, then there is nothing more to try.
+static void try_next(struct fp_daemon_symbols *symbols, const struct fp_build *build)
+{
+	const struct fp_session *session = symbols->daemon->session;
+	FP_AUTOFREE struct fp_process_find *found = malloc(sizeof(*found));
+	int r = !found ? -ENOMEM : !session || symbols->by_path ? -ENOENT : 0;
+
+	if (r == 0)
+		r = fp_session_find_build(session, build, &symbols->tried, found);
+	if (r == 0 && fp_process_tried_add(&symbols->tried, &found->file))
+		ask(symbols, &found->build, &found->file);
+	else if (r == -ENOMEM)
+		finish(symbols, FP_M_WANTED_FAILED);
+	else if (symbols->by_path)
+		finish(symbols, symbols->result);
+	else
+		ask_by_path(symbols, build);
+}
+
+static void ask_for_vdso(struct fp_daemon_symbols *symbols, const struct fp_build *build)
+{
+	struct fp_build own = *build;
+	struct fp_names_file file;
+
+	own.kind = FP_BUILD_GNU;
+	if (fp_vdso_file(&file) == 0)
+		ask(symbols, &own, &file);
+	else
+		finish(symbols, FP_M_WANTED_FAILED);
 }
 
 static bool is_our_vdso(const struct fp_build *build)
@@ -213,24 +252,15 @@ static struct fp_build build_of(const char *id)
 
 static void take_up(struct fp_daemon_symbols *symbols)
 {
-	FP_AUTOFREE struct fp_process_find *found = malloc(sizeof(*found));
 	struct fp_build build = build_of(symbols->id);
-	int r = found ? 0 : -ENOMEM;
 
 	symbols->by_path = false;
-	if (r == 0 && is_our_vdso(&build)) {
-		r = fp_vdso_file(&found->file);
-		found->build = build;
-		found->build.kind = FP_BUILD_GNU;
-	} else if (r == 0) {
-		r = fp_session_find_build(symbols->daemon->session, &build, found);
-	}
-	if (r == 0)
-		ask(symbols, &found->build, &found->file);
-	else if (r == -ENOENT)
-		ask_by_path(symbols, &build);
+	symbols->tried.count = 0;
+	symbols->result = FP_M_WANTED_GONE;
+	if (is_our_vdso(&build))
+		ask_for_vdso(symbols, &build);
 	else
-		finish(symbols, FP_M_WANTED_FAILED);
+		try_next(symbols, &build);
 }
 
 void fp_daemon_symbols_turn(struct fp_daemon_symbols *symbols)

@@ -2,11 +2,14 @@
 //
 // daemon_symbols: the sampler's side of symbol tables that the collector asks for: one wish of the
 // spool at a time is answered with the table of a file that a running process has mapped, or of
-// the file at the path that a window named.
+// the file at the path that a window named. A file that cannot be had, or that is not root's, is no
+// answer while there is another with the same build.
 // Threads: the loop's.
 #pragma once
 
 #include "common/hashmap.h"
+#include "agentmetrics.h"
+#include "process_find.h"
 #include "spool.h"
 
 struct fp_daemon;
@@ -19,7 +22,9 @@ struct fp_daemon_symbols {
 	bool asked;		  // fp_names_table runs, for `id` and `path`
 	char id[FP_SPOOL_ID_MAX];
 	char *path;
-	bool by_path; // what runs is the second try
+	bool by_path; // what runs is the last try
+	struct fp_process_tried tried;
+	enum fp_agent_metric result; // what is counted when nothing better comes
 	// Builds of the last windows and where their files were: {id} → path, owned.
 	struct fp_hashmap recent, before;
 };

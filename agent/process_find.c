@@ -7,15 +7,27 @@
 #include <errno.h>
 #include <string.h>
 
-// Processes looked at in /proc for one build: those at hand may just be ending.
-#define CANDIDATES_MAX 16
+// Mappings looked at in /proc for one build: those at hand may just be ending, or be of a file that
+// was tried.
+#define CHECKS_MAX	256
+#define CHECKS_MAX_EACH 8 // of one process, which may map one file very often
 
 struct search {
 	const struct fp_process_table *table;
 	const struct fp_build *wanted;
+	const struct fp_process_tried *tried;
 	uint8_t *kinds; // enum fp_build_kind of each file that is the build, else 0
 	struct fp_process_find *found;
+	unsigned int checks;
 };
+
+static bool is_tried(const struct fp_process_tried *tried, uint64_t device, uint64_t inode)
+{
+	for (uint32_t i = 0; i < tried->count; i++)
+		if (tried->files[i].device == device && tried->files[i].inode == inode)
+			return true;
+	return false;
+}
 
 static bool has_id(const struct fp_build *wanted, const uint8_t *id, size_t id_len)
 {
@@ -57,6 +69,7 @@ static bool mark_files(struct search *search, const struct fp_names *names)
 struct check {
 	struct fp_process_find *found;
 	const struct fp_file *file; // as the table has it
+	const struct fp_process_tried *tried;
 	bool matches;
 };
 
@@ -75,6 +88,8 @@ static int check_map(const struct fp_procfs_map *map, void *context)
 		return 1;
 	if (file->inode && (map->inode != file->inode || device != file->device))
 		return 1;
+	if (is_tried(check->tried, device, map->inode))
+		return 1;
 	snprintf(found->name, sizeof(found->name), "%s", map->name);
 	found->file.start = map->start;
 	found->file.end = map->end;
@@ -85,13 +100,14 @@ static int check_map(const struct fp_procfs_map *map, void *context)
 	return 1;
 }
 
-static bool check_process(struct search *search, const struct fp_process *process,
+static bool check_mapping(struct search *search, const struct fp_process *process,
 			  const struct fp_mapping *mapping)
 {
 	const struct fp_file *file = &search->table->pool.files.files[mapping->file];
-	struct check check = { .found = search->found, .file = file };
+	struct check check = { .found = search->found, .file = file, .tried = search->tried };
 	FP_AUTOCLOSE int dirfd = fp_procfs_open(process->tgid);
 
+	search->checks++;
 	if (dirfd < 0 ||
 	    fp_procfs_maps_at(dirfd, "maps", &mapping->start, 1, check_map, &check) < 0 ||
 	    !check.matches)
@@ -103,39 +119,36 @@ static bool check_process(struct search *search, const struct fp_process *proces
 	return true;
 }
 
-static const struct fp_mapping *find_mapping(const struct search *search,
-					     const struct fp_mapset *set)
+static bool look_into(struct search *search, const struct fp_process *process,
+		      const struct fp_mapset *set)
 {
-	for (uint32_t i = 0; i < set->live_count; i++)
-		if (set->live[i].file != FP_FILES_NONE && search->kinds[set->live[i].file])
-			return &set->live[i];
-	return NULL;
+	unsigned int end = search->checks + CHECKS_MAX_EACH;
+
+	for (uint32_t i = 0; i < set->live_count && search->checks < end; i++)
+		if (set->live[i].file != FP_FILES_NONE && search->kinds[set->live[i].file] &&
+		    check_mapping(search, process, &set->live[i]))
+			return true;
+	return false;
 }
 
 // Most recently used first: the least likely to have ended unnoticed.
 static int look_through(struct search *search)
 {
-	unsigned int candidates = 0;
-
 	for (struct fp_process *process = search->table->running.last;
-	     process && candidates < CANDIDATES_MAX; process = process->previous) {
-		const struct fp_mapping *mapping =
-		    find_mapping(search, fp_process_newest(process)->set);
-
-		if (!mapping)
-			continue;
-		candidates++;
-		if (check_process(search, process, mapping))
+	     process && search->checks < CHECKS_MAX; process = process->previous)
+		if (look_into(search, process, fp_process_newest(process)->set))
 			return 0;
-	}
 	return -ENOENT;
 }
 
 int fp_process_table_find_build(const struct fp_process_table *table, const struct fp_names *names,
-				const struct fp_build *wanted, struct fp_process_find *ret)
+				const struct fp_build *wanted, const struct fp_process_tried *tried,
+				struct fp_process_find *ret)
 {
 	FP_AUTOFREE uint8_t *kinds = calloc(table->pool.files.count + 1, 1);
-	struct search search = { table, wanted, kinds, ret };
+	struct search search = {
+		.table = table, .wanted = wanted, .tried = tried, .kinds = kinds, .found = ret
+	};
 
 	if (!kinds)
 		return -ENOMEM;

@@ -3,7 +3,8 @@
 #include "session_state.h"
 
 int fp_session_find_build(const struct fp_session *session, const struct fp_build *wanted,
-			  struct fp_process_find *ret)
+			  const struct fp_process_tried *tried, struct fp_process_find *ret)
 {
-	return fp_process_table_find_build(session->processes, session->config.names, wanted, ret);
+	return fp_process_table_find_build(session->processes, session->config.names, wanted, tried,
+					   ret);
 }

@@ -5,8 +5,8 @@ functions all the same, since it asks the agent for the tables of the builds tha
 source of, each once. The truth is the source: every program has a function whose name stands
 in no other file (tests/programs/wanted.c).
 
-The agent runs as another user than root, the collector reads no local file. Beside it a
-collector that lies: what it asks for in a form of its own is not noted, and what it asks for
+The agent runs as another user than root, the collector reads no local file. A program that a
+user has linked with the build-ID of another one names nothing. Beside it a collector that lies: what it asks for in a form of its own is not noted, and what it asks for
 that nobody has is given up.
 """
 
@@ -20,7 +20,7 @@ import sys
 import threading
 
 from collector_process import Collector
-from control_agent import Agent, Folder, wait_for
+from control_agent import Agent, Folder, as_user, wait_for
 from elffile import ElfFile
 from reference import Check, arguments, skip_unless_live
 
@@ -48,13 +48,24 @@ HOSTILE = (
 )
 
 
+USER = "nobody"
+
+
 @contextlib.contextmanager
-def running(path, *words):
-    with subprocess.Popen([path, *(words or (str(PROGRAM_S),))]) as child:
+def running(path, user=None):
+    with subprocess.Popen([*(as_user(user) if user else ()), path, str(PROGRAM_S)]) as child:
         try:
             yield child
         finally:
             child.kill()
+
+
+def install(program, path, owner="root"):
+    """No table is made of a file that others than root may write, whoever built it."""
+    shutil.copy(program, path)
+    shutil.chown(path, owner)
+    path.chmod(0o755)
+    return path
 
 
 def folded(collector):
@@ -97,14 +108,17 @@ def windows_go_by(agent, count):
     wait_for(lambda: agent.metric("fleetprof_agent_windows_total") >= end, "windows end")
 
 
+def new_collector(build, folder):
+    return Collector(build / "collector/fleetprof-collector", folder / "store",
+                     "--symbols-use-local-files=no", "--symbols-debug-dirs=")
+
+
 def test_names(build, folder, check):
     programs = build / "tests/programs"
     copies = {}
     for name in ("named", "deleted", "ended", "hashed", "stripped"):
-        copies[name] = folder / f"wanted_{name}"
-        shutil.copy(programs / f"wanted_{name}", copies[name])
-    flags = ("--symbols-use-local-files=no", "--symbols-debug-dirs=")
-    collector = Collector(build / "collector/fleetprof-collector", folder / "store", *flags)
+        copies[name] = install(programs / f"wanted_{name}", folder / f"wanted_{name}")
+    collector = new_collector(build, folder)
     settings = {("collector", "url"): f"http://127.0.0.1:{collector.port}"}
     with collector, Agent(build, folder, settings) as agent, \
             running(copies["named"]), running(copies["deleted"]), running(copies["hashed"]), \
@@ -145,6 +159,37 @@ def check_once(agent, collector, check):
           f"nothing is asked for in a loop: {stripped:.0f} stripped, {spooled:.0f} spooled")
     check(asked <= distinct, f"each build was asked for once: {asked:.0f} of {distinct}")
     check(answers(agent, "failed") == 0, "no file failed to be read")
+
+
+def test_forged(build, folder, check):
+    """The twins run before and after the program whose build they claim to be."""
+    programs = build / "tests/programs"
+    own = install(programs / "wanted_own", folder / "wanted_own")
+    twins = [install(programs / "wanted_twin", folder / f"wanted_twin{i}", USER) for i in (1, 2)]
+    build_id = ElfFile(own).build_id
+    collector = new_collector(build, folder)
+    settings = {("collector", "url"): f"http://127.0.0.1:{collector.port}"}
+    check(ElfFile(twins[0]).build_id == build_id, "the twin has the build-ID of the program")
+    with collector, running(twins[0], USER), running(own), running(twins[1], USER), \
+            Agent(build, folder, settings) as agent:
+        check(names(collector, "leaf_of_own"), "root's program is named beside its twins")
+        windows_go_by(agent, 3)
+        check(has_table(collector, build_id) and "leaf_of_twin" not in folded(collector),
+              "what a twin calls its functions is never shown")
+
+
+def test_untrusted(build, folder, check):
+    """Nobody but a twin has the build, in the hands of a user or of root's group."""
+    for owner, mode in ((USER, 0o755), ("root", 0o775)):
+        twin = install(build / "tests/programs/wanted_twin", folder / "wanted_twin", owner)
+        twin.chmod(mode)
+        with lying((ElfFile(twin).build_id,)) as url, running(twin, USER), \
+                Agent(build, folder, {("collector", "url"): url, **FAST}) as agent:
+            wait_for(lambda: answers(agent, "untrusted") >= 1, "the wish is answered", PATIENCE_S)
+            check(answers(agent, "spooled") == 0 and answers(agent, "stripped") == 0
+                  and not list(agent.spool.glob("symbols/*.once.zst")),
+                  f"no table is made of a file of {owner}'s, {mode:o}")
+        twin.unlink()
 
 
 class Liar(http.server.BaseHTTPRequestHandler):
@@ -212,7 +257,7 @@ def test_liar(build, folder, check):
 
 
 def test_off(build, folder, check):
-    program = build / "tests/programs/wanted_named"
+    program = install(build / "tests/programs/wanted_named", folder / "wanted_named")
     build_id = ElfFile(program).build_id
     with lying((build_id,)) as url, running(program), \
             Agent(build, folder, {("collector", "url"): url, ("symbols", "upload"): "no",
@@ -227,7 +272,7 @@ def main():
     skip_unless_live()
     check = Check()
     build = pathlib.Path(options.build)
-    for test in (test_names, test_liar, test_off):
+    for test in (test_names, test_forged, test_untrusted, test_liar, test_off):
         with Folder() as folder:
             test(build, folder, check)
     return int(check.failures > 0)

@@ -26,6 +26,7 @@ static struct {
 	void *context;
 	// what is answered
 	int r, find;
+	uint32_t files; // different ones that claim to be the build
 	uint8_t kind;
 } played;
 
@@ -44,14 +45,18 @@ int fp_names_table(struct fp_names *names, const struct fp_names_file *file,
 }
 
 int fp_session_find_build(const struct fp_session *session, const struct fp_build *wanted,
-			  struct fp_process_find *ret)
+			  const struct fp_process_tried *tried, struct fp_process_find *ret)
 {
 	if (played.find)
 		return played.find;
+	if (tried->count >= played.files)
+		return -ENOENT;
 	ret->build = *wanted;
 	ret->build.kind = played.kind;
 	strcpy(ret->name, "/usr/bin/x (deleted)");
-	ret->file = (struct fp_names_file){ .tgid = 7, .start = 0x1000, .name = ret->name };
+	ret->file = (struct fp_names_file){ .tgid = 7,
+					    .start = 0x1000 * (tried->count + 1),
+					    .name = ret->name };
 	return 0;
 }
 
@@ -77,6 +82,7 @@ static int up(void **state)
 
 	memset(&played, 0, sizeof(played));
 	played.kind = FP_BUILD_GNU;
+	played.files = 1;
 	fp_agent_metrics_init();
 	if (make_place(&place) ||
 	    fp_metrics_share(fp_agent_metrics, FP_M_COUNT, &daemon->metrics, &daemon->metrics_fd))
@@ -244,6 +250,63 @@ static void a_process_that_ends_meanwhile_leaves_the_path(void **state)
 	assert_spooled(bench, "ab01", "/usr/bin/short", false);
 }
 
+static void a_file_that_is_not_root_s_does_not_stand_before_one_that_is(void **state)
+{
+	struct bench *bench = *state;
+
+	played.files = 3;
+	want(bench, "ab01");
+	turn(bench);
+	answer(-EPERM, NULL);
+	assert_int_equal(played.start, 0x2000);
+	answer(-ENOENT, NULL);
+	assert_int_equal(played.start, 0x3000);
+	assert_true(is_wanted(bench));
+	answer(0, "10 a\n20 another function\n");
+	assert_int_equal(played.asked, 3);
+	assert_false(is_wanted(bench));
+	assert_spooled(bench, "ab01", "/usr/bin/x", false);
+	assert_int_equal(metric(bench, FP_M_WANTED_SPOOLED), 1);
+	assert_int_equal(metric(bench, FP_M_WANTED_UNTRUSTED), 0);
+}
+
+static void with_no_file_of_root_s_there_is_no_answer(void **state)
+{
+	struct bench *bench = *state;
+
+	played.files = 2;
+	show_window(bench, "/home/x", FP_BUILD_GNU);
+	want(bench, "ab01");
+	turn(bench);
+	answer(-EPERM, NULL);
+	answer(-EPERM, NULL);
+	assert_string_equal(played.name, "/home/x");
+	answer(-EPERM, NULL); // by the path too
+	assert_int_equal(played.asked, 3);
+	assert_false(is_wanted(bench));
+	assert_false(fp_spool_has_symbols(bench->daemon.spool, "ab01"));
+	assert_int_equal(metric(bench, FP_M_WANTED_UNTRUSTED), 1);
+	want(bench, "ab02"); // and the next wish begins anew
+	turn(bench);
+	assert_int_equal(played.start, 0x1000);
+	answer(0, "10 a\n20 another function\n");
+	assert_spooled(bench, "ab02", "/usr/bin/x", false);
+}
+
+static void of_very_many_files_some_are_tried(void **state)
+{
+	struct bench *bench = *state;
+
+	played.files = UINT32_MAX;
+	want(bench, "ab01");
+	turn(bench);
+	for (unsigned int i = 0; i < FP_PROCESS_TRIES_MAX; i++)
+		answer(-EPERM, NULL);
+	assert_int_equal(played.asked, FP_PROCESS_TRIES_MAX);
+	assert_false(is_wanted(bench));
+	assert_int_equal(metric(bench, FP_M_WANTED_UNTRUSTED), 1);
+}
+
 static void what_nobody_has_is_dropped(void **state)
 {
 	struct bench *bench = *state;
@@ -355,6 +418,9 @@ int main(void)
 		ON(a_file_that_cannot_be_read_is_given_up),
 		ON(a_program_that_has_ended_is_looked_for_by_its_path),
 		ON(a_process_that_ends_meanwhile_leaves_the_path),
+		ON(a_file_that_is_not_root_s_does_not_stand_before_one_that_is),
+		ON(with_no_file_of_root_s_there_is_no_answer),
+		ON(of_very_many_files_some_are_tried),
 		ON(what_nobody_has_is_dropped),
 		ON(with_upload_off_nothing_is_read),
 		ON(while_the_names_client_is_busy_a_wish_waits),

@@ -79,6 +79,14 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
+static int find(const struct fp_process_table *table, const struct fp_build *build,
+		struct fp_process_find *found)
+{
+	static const struct fp_process_tried nothing;
+
+	return fp_process_table_find_build(table, NULL, build, &nothing, found);
+}
+
 // The program itself is mapped a moment after the exec.
 static void preload(struct fp_process_table *table, pid_t pid)
 {
@@ -102,17 +110,17 @@ static void a_file_that_we_have_mapped_is_found(void **state)
 
 	preload(table, getpid());
 	build = build_of(need(file_called(table, "/libc.so.6")));
-	assert_int_equal(fp_process_table_find_build(table, NULL, &build, &found), 0);
+	assert_int_equal(find(table, &build, &found), 0);
 	assert_int_equal(found.file.tgid, getpid());
 	assert_int_equal(found.build.kind, FP_BUILD_GNU);
 	assert_memory_equal(found.build.id, build.id, build.id_len);
 	assert_true(found.file.inode != 0);
 	assert_true(found.file.start < found.file.end);
 	build.id[3] ^= 1;
-	assert_int_equal(fp_process_table_find_build(table, NULL, &build, &found), -ENOENT);
+	assert_int_equal(find(table, &build, &found), -ENOENT);
 	build.id[3] ^= 1;
 	build.id_len--;
-	assert_int_equal(fp_process_table_find_build(table, NULL, &build, &found), -ENOENT);
+	assert_int_equal(find(table, &build, &found), -ENOENT);
 }
 
 static void a_deleted_program_is_found_while_it_runs(void **state)
@@ -131,13 +139,13 @@ static void a_deleted_program_is_found_while_it_runs(void **state)
 	unlink(path);
 	preload(table, pid);
 	build = build_of(need(file_called(table, " (deleted)")));
-	assert_int_equal(fp_process_table_find_build(table, NULL, &build, &found), 0);
+	assert_int_equal(find(table, &build, &found), 0);
 	assert_int_equal(found.file.tgid, pid);
 	assert_non_null(strstr(found.file.name, " (deleted)"));
 	assert_non_null(strstr(found.file.name, path));
 	end(pid);
 	// No event has told of its end.
-	assert_int_equal(fp_process_table_find_build(table, NULL, &build, &found), -ENOENT);
+	assert_int_equal(find(table, &build, &found), -ENOENT);
 }
 
 static void another_process_with_the_build_is_taken_when_one_has_gone(void **state)
@@ -153,10 +161,59 @@ static void another_process_with_the_build_is_taken_when_one_has_gone(void **sta
 	preload(table, one);
 	build = build_of(need(file_called(table, "/fleetprof-find-two")));
 	end(one);
-	assert_int_equal(fp_process_table_find_build(table, NULL, &build, &found), 0);
+	assert_int_equal(find(table, &build, &found), 0);
 	assert_int_equal(found.file.tgid, other);
 	end(other);
 	unlink("/tmp/fleetprof-find-two");
+}
+
+// Two have one path, one after the other, so that the table takes their files for one.
+static void each_file_that_claims_to_be_the_build_is_found_in_turn(void **state)
+{
+	static const char *const paths[] = { "/tmp/fleetprof-find-own", "/tmp/fleetprof-find-twin",
+					     "/tmp/fleetprof-find-twin" };
+	AUTOTABLE table = new_table();
+	struct fp_process_tried tried = { 0 };
+	struct fp_process_find found;
+	struct fp_build build;
+	pid_t pids[FP_ARRAY_SIZE(paths)], copy = run_copy("/tmp/fleetprof-find-copy");
+
+	preload(table, copy);
+	for (size_t i = 0; i < FP_ARRAY_SIZE(paths); i++) {
+		unlink(paths[i]);
+		pids[i] = run_copy(paths[i]);
+		preload(table, pids[i]);
+	}
+	build = build_of(need(file_called(table, "/fleetprof-find-own")));
+	for (size_t i = FP_ARRAY_SIZE(paths); i-- > 0;) { // last used first
+		assert_int_equal(fp_process_table_find_build(table, NULL, &build, &tried, &found),
+				 0);
+		assert_int_equal(found.file.tgid, pids[i]);
+		assert_true(fp_process_tried_add(&tried, &found.file));
+	}
+	assert_int_equal(fp_process_table_find_build(table, NULL, &build, &tried, &found), 0);
+	assert_int_equal(found.file.tgid, copy);
+	assert_true(fp_process_tried_add(&tried, &found.file));
+	assert_int_equal(fp_process_table_find_build(table, NULL, &build, &tried, &found), -ENOENT);
+	for (size_t i = 0; i < FP_ARRAY_SIZE(paths); i++) {
+		end(pids[i]);
+		unlink(paths[i]);
+	}
+	end(copy);
+	unlink("/tmp/fleetprof-find-copy");
+}
+
+static void files_are_tried_within_bounds(void **state)
+{
+	struct fp_process_tried tried = { 0 };
+	struct fp_names_file file = { .device = 1 };
+
+	for (uint32_t i = 0; i < FP_PROCESS_TRIES_MAX; i++) {
+		file.inode = i;
+		assert_true(fp_process_tried_add(&tried, &file));
+	}
+	assert_false(fp_process_tried_add(&tried, &file));
+	assert_int_equal(tried.count, FP_PROCESS_TRIES_MAX);
 }
 
 int main(void)
@@ -165,6 +222,8 @@ int main(void)
 		cmocka_unit_test(a_file_that_we_have_mapped_is_found),
 		cmocka_unit_test(a_deleted_program_is_found_while_it_runs),
 		cmocka_unit_test(another_process_with_the_build_is_taken_when_one_has_gone),
+		cmocka_unit_test(each_file_that_claims_to_be_the_build_is_found_in_turn),
+		cmocka_unit_test(files_are_tried_within_bounds),
 	};
 
 	return cmocka_run_group_tests_name("process_find", tests, NULL, NULL);
