@@ -27,11 +27,39 @@ void fp_relabel_free(struct fp_relabel *relabel)
 	free(relabel);
 }
 
+// An empty expression asks whether a label is missing, which of these is never, unless a rule
+// before could take it away.
+static bool is_pointless(const struct fp_relabel *relabel, const struct fp_relabel_rule *rule)
+{
+	const char *name = rule->sources[0];
+
+	if (!rule->is_empty ||
+	    (strcmp(name, "executable") != 0 && strcmp(name, "service_name") != 0))
+		return false;
+	for (uint32_t i = 0; i < relabel->count; i++)
+		if (relabel->rules[i].target && strcmp(relabel->rules[i].target, name) == 0)
+			return false;
+	return true;
+}
+
+static int accept(struct fp_relabel *relabel, const struct fp_relabel_rule *rule,
+		  struct fp_buf *cause)
+{
+	if (is_pointless(relabel, rule)) {
+		fp_buf_printf(cause, "%s is never missing, so an empty expression matches nothing",
+			      rule->sources[0]);
+		return cause->error ? cause->error : -EINVAL;
+	}
+	relabel->rules[relabel->count++] = *rule;
+	return 0;
+}
+
 // line: one rule or nothing but spaces. number: for people, from 1.
 static int add_rule(struct fp_relabel *relabel, const char *line, uint32_t number,
 		    struct fp_buf *error)
 {
 	FP_AUTOBUF struct fp_buf cause = { 0 };
+	struct fp_relabel_rule rule;
 	int r;
 
 	if (line[strspn(line, " \t")] == '\0')
@@ -40,11 +68,14 @@ static int add_rule(struct fp_relabel *relabel, const char *line, uint32_t numbe
 		fp_buf_printf(error, "more than %d rules", RULES_MAX);
 		return -EINVAL;
 	}
-	r = fp_relabel_rule_parse(line, &relabel->rules[relabel->count], &cause);
+	r = fp_relabel_rule_parse(line, &rule, &cause);
+	if (r == 0) {
+		r = accept(relabel, &rule, &cause);
+		if (r < 0)
+			fp_relabel_rule_free(&rule);
+	}
 	if (r == -EINVAL)
 		fp_buf_printf(error, "rule %u, '%s': %s", number, line, (char *)cause.data);
-	if (r == 0)
-		relabel->count++;
 	return r;
 }
 

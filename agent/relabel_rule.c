@@ -143,6 +143,7 @@ static int read_regex(struct reading *reading)
 
 	if (r < 0)
 		return r;
+	reading->rule->is_empty = text.len == 0;
 	if (text.len == 0 && reading->rule->sources_count > 1)
 		return fail(reading,
 			    "an empty expression matches nothing where ; joins several values");

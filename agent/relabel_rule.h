@@ -13,7 +13,8 @@ enum fp_relabel_action { FP_RELABEL_KEEP, FP_RELABEL_DROP, FP_RELABEL_REPLACE };
 
 struct fp_relabel_rule {
 	enum fp_relabel_action action;
-	bool negated; // !~
+	bool negated;  // !~
+	bool is_empty; // the expression
 	char *sources[FP_RELABEL_SOURCES_MAX];
 	uint32_t sources_count;
 	struct fp_regex *regex;

@@ -83,6 +83,9 @@ static const struct {
 	  "a=1|b=p|k8s.pod=p" },
 	{ "bytes that are not UTF-8 match a dot each", "replace a =~ (..) -> b = $1", "a=\xff\xfe",
 	  "a=\xff\xfe|b=\xff\xfe" },
+	{ "a label of every sample may be missing once a rule took it",
+	  "replace a =~ 1 -> executable = \"\"\ndrop executable =~ \"\"", "a=1|executable=x",
+	  DROPPED },
 	{ "a dropped sample ends the rules", "drop a =~ 1\nkeep a =~ 2", "a=1", DROPPED },
 };
 
@@ -148,6 +151,12 @@ static const struct {
 			       "where ; joins several values" },
 	{ "keep a, b !~ \"\"", "rule 1, 'keep a, b !~ \"\"': an empty expression matches nothing "
 			       "where ; joins several values" },
+	{ "drop executable =~ \"\"",
+	  "rule 1, 'drop executable =~ \"\"': executable is never missing, "
+	  "so an empty expression matches nothing" },
+	{ "drop a =~ \"\"\nkeep service_name !~ \"\"",
+	  "rule 2, 'keep service_name !~ \"\"': service_name is never missing, so an empty "
+	  "expression matches nothing" },
 	{ "keep a,b,c,d,e,f,g,h,i =~ x",
 	  "rule 1, 'keep a,b,c,d,e,f,g,h,i =~ x': more than 8 label names" },
 };
