@@ -216,7 +216,6 @@ bool fp_names_identity_begin(struct fp_names *names, uint64_t now_ns)
 		}
 		names->operation.kind = FP_NAMES_IDENTIFY;
 		names->operation.entry = entry;
-		names->operation.device = entry->file.device;
 		r = ask(names, entry);
 		if (r == 0)
 			return true;
@@ -272,7 +271,7 @@ static void settle_error(struct fp_names *names, struct fp_identity_entry *entry
 {
 	bool is_refusal = !result->from_role && result->error == -EACCES;
 
-	if (is_refusal && names->operation.answer.refusal == FP_OPENER_DENIED)
+	if (is_refusal && fp_names_is_denial(&names->operation.answer))
 		names->stats.denied++;
 	entry->culprit = result->error == -ETIMEDOUT || result->error == -EOWNERDEAD;
 	// A file that cannot be had any more keeps the answer it had.
@@ -308,5 +307,5 @@ void fp_names_identity_free(struct fp_names *names)
 	while ((entry = TAILQ_FIRST(&names->by_use)))
 		forget(names, entry);
 	fp_hashmap_free(&names->identities);
-	fp_hashmap_free(&names->hung_devices);
+	fp_hashmap_free(&names->hung_places);
 }

@@ -135,7 +135,6 @@ static bool begin_open(struct fp_names *names, struct fp_watch *watch, uint64_t 
 		request.head.known_inode = watch->inode;
 	}
 	names->operation.kind = FP_NAMES_MAP_OPEN;
-	names->operation.device = FP_NAMES_MAP_DEVICE;
 	names->operation.watch = watch;
 	names->operation.handle = handle;
 	watch->asked_ns = now_ns;
@@ -184,7 +183,6 @@ static bool begin_drop(struct fp_names *names)
 // no map now.
 static bool begin_needy(struct fp_names *names, uint64_t now_ns)
 {
-	bool hung = fp_names_is_hung(names, FP_NAMES_MAP_DEVICE, now_ns);
 	struct fp_watch *watch;
 
 	while ((watch = TAILQ_FIRST(&names->needy))) {
@@ -192,7 +190,7 @@ static bool begin_needy(struct fp_names *names, uint64_t now_ns)
 		bool look = has_map ? !watch->ended && now_ns - watch->asked_ns >= RECHECK_NS
 				    : watch->state == FP_WATCH_WAITING && watch->due_ns <= now_ns;
 
-		if (look && !hung)
+		if (look)
 			return begin_open(names, watch, now_ns);
 		if (has_map)
 			return begin_lookup(names, watch);
@@ -208,10 +206,6 @@ static bool begin_due(struct fp_names *names, uint64_t now_ns)
 
 	if (now_ns < names->scan_ns)
 		return false;
-	if (fp_names_is_hung(names, FP_NAMES_MAP_DEVICE, now_ns)) {
-		names->scan_ns = now_ns + DELAY_MAX_NS;
-		return false;
-	}
 	TAILQ_FOREACH(watch, &names->watch_list, by_use)
 	{
 		if (watch->state != FP_WATCH_WAITING)
@@ -261,7 +255,7 @@ static void take_map(struct fp_names *names, struct fp_watch *watch)
 
 static void refuse(struct fp_names *names, struct fp_watch *watch, uint64_t now_ns)
 {
-	if (!watch->counted && names->operation.answer.refusal == FP_OPENER_DENIED)
+	if (!watch->counted && fp_names_is_denial(&names->operation.answer))
 		names->stats.denied++;
 	else if (!watch->counted)
 		names->stats.maps_refused++;

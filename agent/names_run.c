@@ -12,6 +12,7 @@
 
 #define HUNG_FIRST_NS (60 * FP_NS_PER_S)
 #define HUNG_MAX_NS   (24 * 3600 * FP_NS_PER_S)
+#define NOTICES_MAX   64 // of one request; it takes some ten
 
 uint32_t fp_names_serial(struct fp_names *names)
 {
@@ -43,6 +44,24 @@ int fp_names_ask_role(struct fp_names *names, const struct fp_role_packet *packe
 	return r;
 }
 
+// The places at which nothing is opened now.
+static uint32_t list_hung(const struct fp_names *names, uint64_t hung[FP_NAMES_HUNG_MAX])
+{
+	uint64_t now_ns = fp_monotonic_ns();
+	size_t position = 0;
+	uint32_t count = 0;
+	const void *key;
+	void *value;
+
+	while (count < FP_NAMES_HUNG_MAX &&
+	       fp_hashmap_next(&names->hung_places, &position, &key, &value)) {
+		memcpy(&hung[count], key, sizeof(hung[0]));
+		if (now_ns < ((const struct fp_hung_place *)value)->until_ns)
+			count++;
+	}
+	return count;
+}
+
 int fp_names_ask_opener(struct fp_names *names, const struct fp_names_open_request *request)
 {
 	union {
@@ -50,10 +69,12 @@ int fp_names_ask_opener(struct fp_names *names, const struct fp_names_open_reque
 		char bytes[CMSG_SPACE(FP_OPENER_FDS_MAX * sizeof(int))];
 	} control = { 0 };
 	struct fp_opener_request head = request->head;
+	uint64_t hung[FP_NAMES_HUNG_MAX];
 	int fds[FP_OPENER_FDS_MAX] = { names->role.socket_fd, request->memory_fd };
 	size_t fds_size = (request->memory_fd >= 0 ? 2 : 1) * sizeof(int);
 	struct iovec parts[] = {
 		{ &head, sizeof(head) },
+		{ hung, 0 },
 		{ (void *)request->name, strlen(request->name) },
 		{ names->deny, strlen(names->deny) },
 		{ (void *)request->packet, sizeof(*request->packet) },
@@ -71,10 +92,13 @@ int fp_names_ask_opener(struct fp_names *names, const struct fp_names_open_reque
 	rights->cmsg_len = CMSG_LEN(fds_size);
 	memcpy(CMSG_DATA(rights), fds, fds_size);
 	head.serial = request->packet->serial;
-	head.name_size = (uint32_t)parts[1].iov_len;
-	head.deny_size = (uint32_t)parts[2].iov_len;
-	head.packet_size = (uint32_t)(parts[3].iov_len + parts[4].iov_len);
-	if (head.name_size + head.deny_size + head.packet_size > FP_OPENER_TEXT_MAX)
+	head.hung_count = list_hung(names, hung);
+	parts[1].iov_len = head.hung_count * sizeof(hung[0]);
+	head.name_size = (uint32_t)parts[2].iov_len;
+	head.deny_size = (uint32_t)parts[3].iov_len;
+	head.packet_size = (uint32_t)(parts[4].iov_len + parts[5].iov_len);
+	if (parts[1].iov_len + head.name_size + head.deny_size + head.packet_size >
+	    FP_OPENER_TEXT_MAX)
 		return -EMSGSIZE;
 	r = send_message(names->opener.socket_fd, &message);
 	if (r == 0) {
@@ -84,23 +108,44 @@ int fp_names_ask_opener(struct fp_names *names, const struct fp_names_open_reque
 	return r;
 }
 
-bool fp_names_is_hung(const struct fp_names *names, uint64_t device, uint64_t now_ns)
+bool fp_names_is_hung(const struct fp_names *names, uint64_t place, uint64_t now_ns)
 {
-	const struct fp_hung_device *hung = fp_hashmap_get(&names->hung_devices, &device);
+	const struct fp_hung_place *hung = fp_hashmap_get(&names->hung_places, &place);
 
 	return hung && now_ns < hung->until_ns;
 }
 
-// Whoever is killed there may stay for ever, in a sleep that no signal ends: so each new try on
-// one device is later than the one before.
-static void note_hung(struct fp_names *names, uint64_t device, uint64_t now_ns)
+// A user can have any number of namespaces: they make room for one another, and for devices.
+static void make_room(struct fp_names *names)
 {
-	struct fp_hung_device *hung;
+	size_t position = 0;
+	const void *key;
+	void *value;
 
-	if (names->hung_devices.count >= FP_NAMES_DEVICES_MAX &&
-	    !fp_hashmap_get(&names->hung_devices, &device))
-		fp_hashmap_clear(&names->hung_devices);
-	hung = fp_hashmap_put(&names->hung_devices, &device, NULL);
+	while (fp_hashmap_next(&names->hung_places, &position, &key, &value)) {
+		uint64_t place;
+
+		memcpy(&place, key, sizeof(place));
+		if (place & FP_OPENER_NAMESPACE) {
+			fp_hashmap_remove(&names->hung_places, &place);
+			return;
+		}
+	}
+	fp_hashmap_clear(&names->hung_places);
+}
+
+// Whoever is killed there may stay for ever, in a sleep that no signal ends: so each new try at
+// one place is later than the one before.
+static void note_hung(struct fp_names *names, uint64_t place, uint64_t now_ns)
+{
+	struct fp_hung_place *hung;
+
+	if (place == 0)
+		return;
+	if (names->hung_places.count >= FP_NAMES_HUNG_MAX &&
+	    !fp_hashmap_get(&names->hung_places, &place))
+		make_room(names);
+	hung = fp_hashmap_put(&names->hung_places, &place, NULL);
 	if (!hung)
 		return;
 	hung->delay_ns = hung->delay_ns ? 2 * hung->delay_ns : HUNG_FIRST_NS;
@@ -109,10 +154,15 @@ static void note_hung(struct fp_names *names, uint64_t device, uint64_t now_ns)
 	hung->until_ns = now_ns + hung->delay_ns;
 }
 
-static void note_answer(struct fp_names *names, uint64_t device)
+// Who has more mounts than can be read takes as much time at every try as one who hangs.
+static void note_answer(struct fp_names *names, uint64_t now_ns)
 {
-	if (names->hung_devices.count)
-		fp_hashmap_remove(&names->hung_devices, &device);
+	const struct fp_names_operation *operation = &names->operation;
+
+	if (operation->answer.error == -EACCES && operation->answer.refusal == FP_OPENER_MOUNTS)
+		note_hung(names, operation->answer.device, now_ns);
+	else if (operation->place && names->hung_places.count)
+		fp_hashmap_remove(&names->hung_places, &operation->place);
 }
 
 static bool end_of_kind(struct fp_names *names, const struct fp_names_result *result)
@@ -166,7 +216,7 @@ static void finish_if_answered(struct fp_names *names, uint64_t now_ns)
 
 	if (operation->kind == FP_NAMES_IDLE || operation->opener_open || operation->role_open)
 		return;
-	note_answer(names, operation->device);
+	note_answer(names, now_ns);
 	if (operation->answer.error) {
 		fail(names, operation->answer.error, now_ns);
 		return;
@@ -183,7 +233,7 @@ static void finish_if_answered(struct fp_names *names, uint64_t now_ns)
 static void blame_opener(struct fp_names *names, int error, uint64_t now_ns)
 {
 	struct fp_names_operation *operation = &names->operation;
-	uint64_t device = operation->device;
+	uint64_t place = operation->place;
 
 	operation->opener_open = false;
 	if (!operation->role_open) { // sent and answered: it was the closing that hung
@@ -193,7 +243,7 @@ static void blame_opener(struct fp_names *names, int error, uint64_t now_ns)
 		fail(names, error, now_ns);
 	}
 	if (error == -ETIMEDOUT)
-		note_hung(names, device, now_ns);
+		note_hung(names, place, now_ns);
 }
 
 void fp_names_opener_died(struct fp_names *names, uint64_t now_ns)
@@ -229,36 +279,59 @@ void fp_names_enforce_deadline(struct fp_names *names, uint64_t now_ns)
 		fp_names_child_kill(&names->opener, now_ns);
 		blame_opener(names, -ETIMEDOUT, now_ns);
 	} else {
-		if (operation->kind == FP_NAMES_IDENTIFY) // a few pages: it is the reading
-			note_hung(names, operation->device, now_ns);
+		// A few pages: it is the reading, where that waits for others than a disk.
+		if (operation->kind == FP_NAMES_IDENTIFY && operation->place >> 32 == 0)
+			note_hung(names, operation->place, now_ns);
 		fail(names, -ETIMEDOUT, now_ns);
 		kill_role(names, now_ns);
 	}
 }
 
+// False: the stream has nothing now.
+static bool receive_opener(struct fp_names *names, struct fp_opener_answer *ret, bool *ret_is_whole)
+{
+	ssize_t n = recv(names->opener.socket_fd, ret, sizeof(*ret), MSG_DONTWAIT | MSG_TRUNC);
+
+	*ret_is_whole = n == sizeof(*ret);
+	return n >= 0;
+}
+
+static void take_answer(struct fp_names *names, const struct fp_opener_answer *answer,
+			uint64_t now_ns)
+{
+	struct fp_names_operation *operation = &names->operation;
+
+	operation->opener_open = false;
+	operation->answer = *answer;
+	if (operation->role_died && answer->error == 0)
+		operation->answer.error = -EOWNERDEAD; // it had the file and did not survive it
+	if (operation->answer.error)
+		operation->role_open = false;
+	finish_if_answered(names, now_ns);
+}
+
+// All notices at once: a deadline is to find the last of them.
 void fp_names_take_opener(struct fp_names *names, uint64_t now_ns)
 {
 	struct fp_names_operation *operation = &names->operation;
 	struct fp_opener_answer answer;
-	ssize_t n =
-	    recv(names->opener.socket_fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
+	bool is_whole;
 
-	if (n < 0)
-		return;
-	// Also at the end of the stream: a child without its socket is of no use.
-	if (n != sizeof(answer) || !operation->opener_open || answer.serial != operation->serial ||
-	    answer.error > 0) {
-		fp_names_child_kill(&names->opener, now_ns);
-		fp_names_opener_died(names, now_ns);
-		return;
+	for (int i = 0; i < NOTICES_MAX; i++) {
+		if (!receive_opener(names, &answer, &is_whole))
+			return;
+		// Also at the end of the stream: a child without its socket is of no use.
+		if (!is_whole || !operation->opener_open || answer.serial != operation->serial ||
+		    answer.error > 0)
+			break;
+		if (answer.error != -EINPROGRESS) {
+			take_answer(names, &answer, now_ns);
+			return;
+		}
+		operation->place = answer.device;
 	}
-	operation->opener_open = false;
-	if (operation->role_died && answer.error == 0)
-		answer.error = -EOWNERDEAD; // it had the file and did not survive it
-	operation->answer = answer;
-	if (answer.error)
-		operation->role_open = false;
-	finish_if_answered(names, now_ns);
+	fp_names_child_kill(&names->opener, now_ns);
+	fp_names_opener_died(names, now_ns);
 }
 
 static bool is_answer(const struct fp_names *names, size_t size)

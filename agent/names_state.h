@@ -21,7 +21,7 @@
 #define FP_NAMES_ADDRESSES_MAX	65536u		   // of one epoch
 #define FP_NAMES_TEXT_MAX	((size_t)16 << 20) // names of one epoch
 #define FP_NAMES_TABLE_MAX	((size_t)64 << 20) // bytes of one symbol table
-#define FP_NAMES_DEVICES_MAX	64u
+#define FP_NAMES_HUNG_MAX	FP_OPENER_HUNG_MAX
 #define FP_NAMES_PACKET_MAX	(sizeof(struct fp_role_packet) + FP_ROLE_PAYLOAD_MAX)
 
 // ---- names_identity ----
@@ -44,11 +44,9 @@ struct fp_identity_entry {
 };
 TAILQ_HEAD(fp_identity_list, fp_identity_entry);
 
-struct fp_hung_device {
-	uint64_t until_ns, delay_ns; // until when nothing on it is opened
+struct fp_hung_place {
+	uint64_t until_ns, delay_ns; // until when nothing there is opened
 };
-// Stands for wherever perf maps lie: the opener alone knows.
-#define FP_NAMES_MAP_DEVICE UINT64_MAX
 
 // ---- names_jit ----
 
@@ -110,7 +108,7 @@ struct fp_names_operation {
 	uint32_t handle;
 	uint64_t addresses[FP_ROLE_ADDRESSES_MAX];
 	uint32_t addresses_count;
-	uint64_t device; // of the file, for the culprit
+	uint64_t place; // that the opener has entered; 0: none, and none is to be blamed
 };
 
 struct fp_names_table_job {
@@ -137,7 +135,7 @@ struct fp_names {
 	struct fp_identity_list by_use; // of all
 	struct fp_identity_list queue;	// of those asked for
 	uint32_t queue_count;
-	struct fp_hashmap hung_devices; // device → fp_hung_device
+	struct fp_hashmap hung_places; // uint64_t, of agent/opener.h → fp_hung_place
 
 	struct fp_hashmap watches;	 // tgid → struct fp_watch *, the first of a chain
 	struct fp_watch_list watch_list; // by use, most recently used first
@@ -167,8 +165,15 @@ struct fp_names_open_request {
 	int memory_fd;
 };
 int fp_names_ask_opener(struct fp_names *names, const struct fp_names_open_request *request);
-// True: nothing on the device is opened for now, since somebody hung there.
-bool fp_names_is_hung(const struct fp_names *names, uint64_t device, uint64_t now_ns);
+// True: nothing at the place is opened for now, since somebody hung there. The opener is told too:
+// for most requests only it finds out where they lead.
+bool fp_names_is_hung(const struct fp_names *names, uint64_t place, uint64_t now_ns);
+// True when the file was not looked at for where it lies.
+static inline bool fp_names_is_denial(const struct fp_opener_answer *answer)
+{
+	return answer->refusal == FP_OPENER_DENIED || answer->refusal == FP_OPENER_HUNG ||
+	       answer->refusal == FP_OPENER_MOUNTS;
+}
 
 // An operation's end. error: 0, what opener or role said, or -ETIMEDOUT / -EPIPE when one of
 // them hung or died. payload: of the role's answer, foreign.

@@ -86,7 +86,6 @@ bool fp_names_table_begin(struct fp_names *names, uint64_t now_ns)
 	fp_names_file_head(&job->file, &request.head);
 	request.head.root_only = !is_ours(&job->file);
 	names->operation.kind = FP_NAMES_TABLE;
-	names->operation.device = job->file.device;
 	if (fp_names_ask_opener(names, &request) == 0)
 		return true;
 	names->operation = (struct fp_names_operation){ 0 };

@@ -21,6 +21,7 @@
 struct received {
 	struct fp_opener_request head;
 	int fds[FP_OPENER_FDS_MAX]; // -1: none
+	uint64_t hung[FP_OPENER_HUNG_MAX];
 	char *name, *deny;
 	const uint8_t *packet;
 };
@@ -49,8 +50,13 @@ static int split(struct received *received, const uint8_t *text, size_t size)
 {
 	const struct fp_opener_request *head = &received->head;
 
-	if ((uint64_t)head->name_size + head->deny_size + head->packet_size != size)
+	size_t hung_size = head->hung_count * sizeof(received->hung[0]);
+
+	if (head->hung_count > FP_OPENER_HUNG_MAX ||
+	    hung_size + (uint64_t)head->name_size + head->deny_size + head->packet_size != size)
 		return -EBADMSG;
+	memcpy(received->hung, text, hung_size);
+	text += hung_size;
 	received->name = strndup((const char *)text, head->name_size);
 	received->deny = strndup((const char *)text + head->name_size, head->deny_size);
 	received->packet = text + head->name_size + head->deny_size;
@@ -117,7 +123,7 @@ static int forward(const struct received *received, int file)
 	return sendmsg(received->fds[0], &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-static void handle(const struct received *received, struct fp_opener_answer *answer)
+static void handle(int socket_fd, const struct received *received, struct fp_opener_answer *answer)
 {
 	static int (*const open_kind[FP_OPENER_KINDS])(const struct fp_opener_question *question,
 						       struct fp_opener_answer *answer) = {
@@ -126,7 +132,9 @@ static void handle(const struct received *received, struct fp_opener_answer *ans
 	};
 	const struct fp_opener_question question = { .request = &received->head,
 						     .name = received->name,
-						     .deny = received->deny };
+						     .deny = received->deny,
+						     .hung = received->hung,
+						     .notice_fd = socket_fd };
 	uint32_t kind = received->head.kind;
 	int fd FP_AUTOCLOSE = -1;
 
@@ -155,7 +163,7 @@ int fp_opener_serve(int socket_fd)
 			return r;
 		answer.kind = received.head.kind;
 		answer.serial = received.head.serial;
-		handle(&received, &answer);
+		handle(socket_fd, &received, &answer);
 		r = send_answer(socket_fd, &answer);
 		if (r < 0)
 			return r == -EPIPE ? 0 : r;

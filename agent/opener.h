@@ -7,7 +7,12 @@
 // It has three of the sampler's capabilities (SYS_PTRACE, DAC_READ_SEARCH, CHECKPOINT_RESTORE),
 // reads no byte of the files, and keeps nothing from one request to the next.
 // This header is the protocol that agent/names.c speaks with it over a SOCK_SEQPACKET socket:
-// one request, one answer, in order.
+// one request, one answer, in order. Before the answer come as many notices as the opener enters
+// places where it may hang: an answer with -EINPROGRESS that tells the place. Who then misses the
+// deadline hung there; who has said nothing hung over this request alone.
+// A *place* is the device of a file system (major << 32 | minor), or FP_OPENER_NAMESPACE with the
+// inode of a user namespace, for what an unprivileged user has mounted in one of their own: which
+// device lies there they choose themselves, and no device is blamed for it.
 // Trust: requests trusted; paths, files and mount tables foreign. Threads: one.
 #pragma once
 
@@ -18,6 +23,8 @@
 
 #define FP_OPENER_ROLE_ARGUMENT "--opener-role"
 #define FP_OPENER_TEXT_MAX	((size_t)16 << 10) // of a request: what follows its head
+#define FP_OPENER_NAMESPACE	(1ULL << 63)
+#define FP_OPENER_HUNG_MAX	64u // places of a request at which nothing is opened for now
 
 enum fp_opener_kind {
 	FP_OPENER_FILE = 1, // the file mapped at start-end, by map_files or else by its name
@@ -28,7 +35,7 @@ enum fp_opener_kind {
 // Descriptors that come with a request: the socket to send to; what else is to be sent, if any.
 #define FP_OPENER_FDS_MAX 2
 
-struct fp_opener_request { // then name, deny list and packet, without NULs
+struct fp_opener_request { // then hung places, name, deny list and packet, without NULs
 	uint32_t kind;
 	uint32_t serial;
 	uint32_t tgid, parent_tgid;
@@ -43,7 +50,9 @@ struct fp_opener_request { // then name, deny list and packet, without NULs
 	uint64_t known_inode;	   // sent. 0: no earlier answer
 	uint64_t known_change_ns, known_size; // FILE alone: content counts
 	uint32_t name_size, deny_size, packet_size;
-	uint32_t root_only; // FILE: 1: none that others than root may write
+	uint32_t hung_count; // places, uint64_t each
+	uint32_t root_only;  // FILE: 1: none that others than root may write
+	uint32_t padding;
 };
 
 enum fp_opener_refusal {
@@ -52,12 +61,16 @@ enum fp_opener_refusal {
 	FP_OPENER_OWNER,  // PERF_MAP: neither root's nor the process's user's; FILE: root_only
 	FP_OPENER_TYPE,	  // no regular file
 	FP_OPENER_SIZE,
+	FP_OPENER_HUNG,	   // at one of the request's hung places
+	FP_OPENER_MOUNTS,  // the mount table is too long; device: the namespace to blame, or 0
+	FP_OPENER_MOUNTED, // something is mounted upon the perf map
 	FP_OPENER_REFUSALS
 };
 
 struct fp_opener_answer {
 	uint32_t kind, serial; // of the request
 	int32_t error;	  // 0: sent; -EALREADY: as known; -ESRCH: the process has gone; -ENOENT;
+			  // -EINPROGRESS: a notice, device is the place entered, 0: left again
 	uint32_t refusal; // with -EACCES: enum fp_opener_refusal
 	uint64_t device, inode, change_ns, size; // of the file, with 0 and -EALREADY
 };

@@ -13,12 +13,13 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define VIEWS 3
 
-struct view { // of the file systems: a process's, or our own
-	uint32_t tgid;
-	bool skip;
+struct view {	    // of the file systems: a process's, or our own
+	int procfd; // held, so that a pid used again cannot be taken for it; -1: there is none
+	uint64_t namespace; // as a place; 0: ours
 	struct fp_buf mounts;
 };
 
@@ -26,32 +27,56 @@ struct search {
 	const struct fp_opener_question *question;
 	struct fp_opener_request request; // a copy, whose blanks have been filled in
 	struct view views[VIEWS];	  // the process, its parent, we
-	bool denied;
+	enum fp_opener_refusal refusal;	  // of one of the ways
 };
 
 static void search_free(struct search *search)
 {
-	for (size_t i = 0; i < VIEWS; i++)
+	for (size_t i = 0; i < VIEWS; i++) {
+		fp_close_fd(&search->views[i].procfd);
 		fp_buf_free(&search->views[i].mounts);
+	}
 }
 
-static int search_init(struct search *search, const struct fp_opener_question *question)
+static void search_init(struct search *search, const struct fp_opener_question *question)
 {
 	const struct fp_opener_request *request = question->request;
 
-	*search = (struct search){ .question = question,
-				   .request = *request,
-				   .views = { { .tgid = request->tgid },
-					      { .tgid = request->parent_tgid,
-						.skip = request->parent_tgid == 0 },
-					      { .tgid = 0 } } };
-	for (size_t i = 0; i < VIEWS; i++) {
-		struct view *view = &search->views[i];
-		int r = view->skip ? 0 : fp_opener_mounts(view->tgid, &view->mounts);
+	*search = (struct search){ .question = question, .request = *request };
+	search->views[0].procfd = fp_procfs_open(request->tgid);
+	search->views[1].procfd = request->parent_tgid ? fp_procfs_open(request->parent_tgid) : -1;
+	search->views[2].procfd = fp_procfs_open((uint32_t)getpid());
+	for (size_t i = 0; i < VIEWS; i++)
+		if (search->views[i].procfd >= 0)
+			search->views[i].namespace = fp_opener_namespace(search->views[i].procfd);
+}
 
-		if (r < 0)
+static int view_mounts(struct search *search, struct view *view, struct fp_opener_answer *answer)
+{
+	int r;
+
+	if (view->procfd < 0)
+		return 0;
+	if (fp_opener_enter(search->question, view->namespace) < 0) {
+		search->refusal = FP_OPENER_HUNG;
+		return 0;
+	}
+	r = fp_opener_mounts(view->procfd, &view->mounts);
+	if (r == -E2BIG)
+		answer->device = view->namespace;
+	return r;
+}
+
+// That of our own root may be too long: then nothing is looked for there.
+static int search_mounts(struct search *search, struct fp_opener_answer *answer)
+{
+	for (size_t i = 0; i < VIEWS; i++) {
+		int r = view_mounts(search, &search->views[i], answer);
+
+		if (r < 0 && !(r == -E2BIG && i == VIEWS - 1))
 			return r;
 	}
+	fp_opener_enter(search->question, 0);
 	return 0;
 }
 
@@ -129,15 +154,12 @@ static int take_numbers(const struct fp_procfs_map *map, void *context)
 }
 
 // Where the kernel has told the build-ID it has not told which file it is; the mapping says it.
-static void fill_in(struct fp_opener_request *request)
+static void fill_in(struct search *search)
 {
-	int dirfd FP_AUTOCLOSE = -1;
+	struct fp_opener_request *request = &search->request;
 
-	if (request->inode || !request->end)
-		return;
-	dirfd = fp_procfs_open(request->tgid);
-	if (dirfd >= 0)
-		fp_procfs_maps(dirfd, "maps", take_numbers, request);
+	if (request->inode == 0 && request->end && search->views[0].procfd >= 0)
+		fp_procfs_maps(search->views[0].procfd, "maps", take_numbers, request);
 }
 
 static int compare_mapping(const struct fp_procfs_map *map, void *context)
@@ -161,91 +183,116 @@ static bool is_still_mapped(int dirfd, const struct fp_opener_request *request)
 	return fp_procfs_maps(dirfd, "maps", compare_mapping, &copy) == 1;
 }
 
-static int hold_by_mapping(const struct search *search, struct fp_opener_facts *facts)
+// The kernel says what is mapped there: no file system is asked, and no place entered.
+static int hold_by_mapping(const struct search *search, struct fp_opener_held *held)
 {
 	const struct fp_opener_request *request = &search->request;
-	int dirfd FP_AUTOCLOSE = -1, fd FP_AUTOCLOSE = -1;
+	int procfd = search->views[0].procfd;
+	int fd FP_AUTOCLOSE = -1;
 	char name[64];
 	int r;
 
-	if (request->inode == 0)
+	if (request->inode == 0 || procfd < 0)
 		return -ENOENT;
-	dirfd = fp_procfs_open(request->tgid);
-	if (dirfd < 0)
-		return dirfd;
 	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, request->start,
 		 request->end);
-	fd = openat(dirfd, name, O_PATH | O_CLOEXEC);
+	fd = openat(procfd, name, O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	r = fp_opener_facts(fd, facts);
+	r = fp_opener_facts(fd, &held->facts);
 	if (r < 0)
 		return r;
-	if (!is_expected(&search->views[0], request, facts) && !is_still_mapped(dirfd, request))
+	if (!is_expected(&search->views[0], request, &held->facts) &&
+	    !is_still_mapped(procfd, request))
 		return -ESTALE;
-	return fp_take_fd(&fd);
+	held->place = request->device;
+	held->fd = fp_take_fd(&fd);
+	return 0;
 }
 
-static int hold_by_name(struct search *search, const struct view *view,
-			struct fp_opener_facts *facts)
+// Whether the name may be followed in the view; if so its place has been entered.
+static bool may_follow(struct search *search, const struct view *view)
 {
-	const char *name = search->question->name;
+	const struct fp_opener_question *question = search->question;
+	const char *text = (const char *)view->mounts.data;
 	struct fp_mount mount;
+
+	if (!view->mounts.len || !fp_mount_of_path(text, question->name, &mount))
+		return false;
+	if (fp_mount_path_is_denied(text, question->name, question->deny))
+		search->refusal = FP_OPENER_DENIED;
+	else if (fp_opener_enter(question, view->namespace ? view->namespace : mount.device) < 0)
+		search->refusal = FP_OPENER_HUNG;
+	else
+		return true;
+	return false;
+}
+
+static int hold_by_name(struct search *search, const struct view *view, struct fp_opener_held *held)
+{
 	int rootfd FP_AUTOCLOSE = -1, fd FP_AUTOCLOSE = -1;
 	int r;
 
-	if (!view->mounts.len || !fp_mount_of_path((const char *)view->mounts.data, name, &mount))
+	if (!may_follow(search, view))
 		return -ENOENT;
-	if (fp_mount_is_denied(&mount, search->question->deny)) {
-		search->denied = true;
-		return -ENOENT;
-	}
-	rootfd = fp_opener_root(view->tgid);
+	rootfd = fp_opener_root(view->procfd);
 	if (rootfd < 0)
 		return rootfd;
-	fd = fp_opener_below(rootfd, name);
+	fd = fp_opener_below(rootfd, search->question->name);
 	if (fd < 0)
 		return fd;
-	r = fp_opener_facts(fd, facts);
+	r = fp_opener_facts(fd, &held->facts);
 	if (r < 0)
 		return r;
-	if (!facts->regular || !is_expected(view, &search->request, facts))
+	if (!held->facts.regular || !is_expected(view, &search->request, &held->facts))
 		return -ENOENT;
-	return fp_take_fd(&fd);
+	held->place = held->facts.device;
+	held->fd = fp_take_fd(&fd);
+	return 0;
 }
 
-static int hold(struct search *search, struct fp_opener_facts *facts)
+static int hold(struct search *search, struct fp_opener_held *held)
 {
-	int fd = hold_by_mapping(search, facts);
+	int r = hold_by_mapping(search, held);
 
-	for (size_t i = 0; fd < 0 && i < VIEWS; i++)
-		if (!search->views[i].skip && search->question->name[0] == '/')
-			fd = hold_by_name(search, &search->views[i], facts);
-	return fd;
+	for (size_t i = 0; r < 0 && i < VIEWS; i++)
+		if (search->question->name[0] == '/')
+			r = hold_by_name(search, &search->views[i], held);
+	return r;
+}
+
+static void held_close(struct fp_opener_held *held)
+{
+	fp_close_fd(&held->fd);
+}
+
+static int not_held(const struct search *search, struct fp_opener_answer *answer)
+{
+	if (search->refusal != FP_OPENER_NOT_REFUSED)
+		return fp_opener_refuse(answer, search->refusal);
+	answer->error = -ENOENT;
+	return -1;
 }
 
 int fp_opener_open_file(const struct fp_opener_question *question, struct fp_opener_answer *answer)
 {
 	struct search search FP_CLEANUP(search_free);
-	struct fp_opener_facts facts;
-	int fd FP_AUTOCLOSE = -1;
+	struct fp_opener_held held FP_CLEANUP(held_close) = { .fd = -1 };
 
-	answer->error = search_init(&search, question);
+	search_init(&search, question);
+	answer->error = search_mounts(&search, answer);
+	if (answer->error == -E2BIG)
+		return fp_opener_refuse(answer, FP_OPENER_MOUNTS);
 	if (answer->error < 0)
 		return -1;
-	fill_in(&search.request);
+	fill_in(&search);
 	if (search.request.inode && is_denied_device(&search, search.request.device))
-		return fp_opener_refuse(answer, FP_OPENER_DENIED);
-	fd = hold(&search, &facts);
-	if (fd < 0 && search.denied)
-		return fp_opener_refuse(answer, FP_OPENER_DENIED);
-	if (fd < 0) {
-		answer->error = -ENOENT;
-		return -1;
-	}
-	if (!facts.regular)
+		return fp_opener_refuse(answer, search.refusal ? search.refusal : FP_OPENER_DENIED);
+	if (hold(&search, &held) < 0)
+		return not_held(&search, answer);
+	if (!held.facts.regular)
 		return fp_opener_refuse(answer, FP_OPENER_TYPE);
-	if (question->request->root_only && (facts.uid != 0 || facts.others_write))
+	if (question->request->root_only && (held.facts.uid != 0 || held.facts.others_write))
 		return fp_opener_refuse(answer, FP_OPENER_OWNER);
-	return fp_opener_deliver(question->request, fd, &facts, answer);
+	return fp_opener_deliver(question, &held, answer);
 }

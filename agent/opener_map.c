@@ -2,7 +2,8 @@
 //
 // A process's perf map, as it sees it itself: its own pid in its own pid namespace, its own
 // /tmp. Whoever can write there could otherwise choose what we read: so no symbolic links,
-// nothing but a regular file of the process's user or root, not older than the process.
+// nothing mounted upon it, and nothing but a regular file of the process's user or root, not older
+// than the process.
 #include "opener_open.h"
 
 #include "common/clock.h"
@@ -14,12 +15,14 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define DIRECTORY	"/tmp"
 #define STATUS_SIZE_MAX ((size_t)64 << 10)
 #define TICKS_SLACK	2
 
 struct owner {
 	uint32_t uid;	   // effective
 	uint32_t own_tgid; // in the innermost pid namespace
+	bool is_ours;	   // its user namespace
 };
 
 static const char *find_line(const char *text, const char *key)
@@ -76,70 +79,107 @@ static int open_process(const struct fp_opener_request *request)
 	return fp_take_fd(&dirfd);
 }
 
+// Root's files are root's work only where root alone can mount: in a user namespace of their own
+// anybody puts a directory of root's files at /tmp.
 static enum fp_opener_refusal judge(const struct fp_opener_request *request,
 				    const struct fp_opener_facts *facts, const struct owner *owner)
 {
 	if (!facts->regular)
 		return FP_OPENER_TYPE;
-	if (facts->uid != 0 && facts->uid != owner->uid)
+	if (facts->uid != owner->uid && !(facts->uid == 0 && owner->is_ours))
 		return FP_OPENER_OWNER;
 	return facts->size > request->max_bytes ? FP_OPENER_SIZE : FP_OPENER_NOT_REFUSED;
 }
 
-// Holds the map, or refuses it, or says why there is none.
-static int hold(const struct fp_opener_question *question, const struct owner *owner,
-		struct fp_opener_answer *answer)
+static int fail(struct fp_opener_answer *answer, int error)
 {
-	uint32_t tgid = question->request->tgid;
+	answer->error = error == -ENOENT ? -ESRCH : error;
+	return -1;
+}
+
+// Finds where /tmp lies, and enters it. -1: refused, or an error.
+static int enter_tmp(const struct fp_opener_question *question, int procfd, const char *path,
+		     struct fp_opener_answer *answer, uint64_t *ret_place)
+{
 	struct fp_buf mounts FP_AUTOBUF = { 0 };
+	uint64_t namespace = fp_opener_namespace(procfd);
 	struct fp_mount mount;
-	int rootfd FP_AUTOCLOSE = -1;
+	int r;
+
+	if (fp_opener_enter(question, namespace) < 0)
+		return fp_opener_refuse(answer, FP_OPENER_HUNG);
+	r = fp_opener_mounts(procfd, &mounts);
+	if (r == -E2BIG) {
+		answer->device = namespace;
+		return fp_opener_refuse(answer, FP_OPENER_MOUNTS);
+	}
+	if (r < 0 || mounts.len <= 1)
+		return fail(answer, r < 0 ? r : -ESRCH);
+	if (!fp_mount_of_path((const char *)mounts.data, DIRECTORY, &mount) ||
+	    fp_mount_path_is_denied((const char *)mounts.data, path, question->deny))
+		return fp_opener_refuse(answer, FP_OPENER_DENIED);
+	*ret_place = namespace ? namespace : mount.device;
+	if (fp_opener_enter(question, *ret_place) < 0)
+		return fp_opener_refuse(answer, FP_OPENER_HUNG);
+	return 0;
+}
+
+// Holds the map, or refuses it, or says why there is none.
+static int hold(int procfd, const char *name, struct fp_opener_answer *answer)
+{
+	int rootfd FP_AUTOCLOSE = fp_opener_root(procfd), directory FP_AUTOCLOSE = -1;
+	int fd;
+
+	if (rootfd < 0)
+		return fail(answer, rootfd);
+	directory = fp_opener_below(rootfd, DIRECTORY);
+	fd = directory < 0 ? directory : fp_opener_within(directory, name);
+	if (fd == -ELOOP)
+		return fp_opener_refuse(answer, FP_OPENER_TYPE);
+	if (fd == -EXDEV)
+		return fp_opener_refuse(answer, FP_OPENER_MOUNTED);
+	answer->error = fd < 0 ? fd : 0;
+	return fd < 0 ? -1 : fd;
+}
+
+static int find(const struct fp_opener_question *question, int procfd, struct owner *owner,
+		struct fp_opener_answer *answer, uint64_t *ret_place)
+{
 	char path[48];
 	int fd;
 
-	snprintf(path, sizeof(path), "/tmp/perf-%" PRIu32 ".map", owner->own_tgid);
-	answer->error = fp_opener_mounts(tgid, &mounts);
-	if (answer->error < 0)
+	snprintf(path, sizeof(path), DIRECTORY "/perf-%" PRIu32 ".map", owner->own_tgid);
+	if (enter_tmp(question, procfd, path, answer, ret_place) < 0)
 		return -1;
-	if (fp_mount_of_path((const char *)mounts.data, path, &mount) &&
-	    fp_mount_is_denied(&mount, question->deny))
-		return fp_opener_refuse(answer, FP_OPENER_DENIED);
-	rootfd = fp_opener_root(tgid);
-	if (rootfd < 0) {
-		answer->error = rootfd == -ENOENT ? -ESRCH : rootfd;
-		return -1;
-	}
-	fd = fp_opener_below(rootfd, path);
-	if (fd == -ELOOP)
-		return fp_opener_refuse(answer, FP_OPENER_TYPE);
-	answer->error = fd < 0 ? fd : 0;
-	return fd < 0 ? -1 : fd;
+	fd = hold(procfd, path + strlen(DIRECTORY "/"), answer);
+	owner->is_ours = fp_opener_namespace(procfd) == 0; // and so it was before
+	return fd;
 }
 
 int fp_opener_open_map(const struct fp_opener_question *question, struct fp_opener_answer *answer)
 {
 	const struct fp_opener_request *request = question->request;
-	int dirfd FP_AUTOCLOSE = open_process(request);
+	int procfd FP_AUTOCLOSE = open_process(request);
 	int fd FP_AUTOCLOSE = -1;
-	struct fp_opener_facts facts;
+	struct fp_opener_held held = { .fd = -1 };
 	enum fp_opener_refusal refusal;
-	struct owner owner;
+	struct owner owner = { 0 };
 
-	answer->error = dirfd < 0 ? dirfd : read_owner(dirfd, &owner);
+	answer->error = procfd < 0 ? procfd : read_owner(procfd, &owner);
 	if (answer->error < 0)
 		return -1;
-	fd = hold(question, &owner, answer);
+	held.fd = fd = find(question, procfd, &owner, answer, &held.place);
 	if (fd < 0)
 		return -1;
-	answer->error = fp_opener_facts(fd, &facts);
+	answer->error = fp_opener_facts(fd, &held.facts);
 	if (answer->error < 0)
 		return -1;
-	refusal = judge(request, &facts, &owner);
+	refusal = judge(request, &held.facts, &owner);
 	if (refusal != FP_OPENER_NOT_REFUSED)
 		return fp_opener_refuse(answer, refusal);
-	if (facts.modify_ns < request->not_before_ns) {
+	if (held.facts.modify_ns < request->not_before_ns) {
 		answer->error = -ENOENT; // left behind by an earlier process of this pid
 		return -1;
 	}
-	return fp_opener_deliver(request, fd, &facts, answer);
+	return fp_opener_deliver(question, &held, answer);
 }

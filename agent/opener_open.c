@@ -2,51 +2,108 @@
 #include "opener_open.h"
 
 #include "common/clock.h"
-#include "common/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/openat2.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
-#define MOUNTS_SIZE_MAX ((size_t)8 << 20)
+#define MOUNTS_SIZE_MAX	 ((size_t)4 << 20)
+#define MOUNTS_TIME_NS	 (300 * FP_NS_PER_MS)
+#define MOUNTS_CHUNK_MAX ((size_t)64 << 10)
 
-int fp_opener_mounts(uint32_t tgid, struct fp_buf *ret_text)
+int fp_opener_enter(const struct fp_opener_question *question, uint64_t place)
 {
-	char path[48] = "/proc/self/mountinfo";
-	int r;
+	const struct fp_opener_request *request = question->request;
+	const struct fp_opener_answer notice = { .kind = request->kind,
+						 .serial = request->serial,
+						 .error = -EINPROGRESS,
+						 .device = place };
+	ssize_t n;
 
-	if (tgid)
-		snprintf(path, sizeof(path), "/proc/%" PRIu32 "/mountinfo", tgid);
-	r = fp_file_read(path, MOUNTS_SIZE_MAX, ret_text);
+	for (uint32_t i = 0; place && i < request->hung_count; i++)
+		if (question->hung[i] == place)
+			return -EBUSY;
+	do
+		n = send(question->notice_fd, &notice, sizeof(notice), MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return 0; // nobody there: the answer will find that out
+}
+
+uint64_t fp_opener_namespace(int procfd)
+{
+	struct stat own, other;
+
+	if (fstatat(procfd, "ns/user", &other, 0) < 0)
+		return FP_OPENER_NAMESPACE;
+	if (stat("/proc/self/ns/user", &own) == 0 && own.st_dev == other.st_dev &&
+	    own.st_ino == other.st_ino)
+		return 0;
+	return FP_OPENER_NAMESPACE | other.st_ino;
+}
+
+// The kernel writes a page, or one long line, at a time: the clock is looked at between them.
+static int read_mounts(int fd, struct fp_buf *text)
+{
+	uint64_t end_ns = fp_monotonic_ns() + MOUNTS_TIME_NS;
+
+	for (;;) {
+		ssize_t n;
+
+		if (fp_buf_reserve(text, MOUNTS_CHUNK_MAX) < 0)
+			return -ENOMEM;
+		n = read(fd, text->data + text->len, MOUNTS_CHUNK_MAX);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		text->len += (size_t)n;
+		if (text->len > MOUNTS_SIZE_MAX || fp_monotonic_ns() > end_ns)
+			return -E2BIG;
+	}
+}
+
+int fp_opener_mounts(int procfd, struct fp_buf *ret_text)
+{
+	int fd FP_AUTOCLOSE = openat(procfd, "mountinfo", O_RDONLY | O_CLOEXEC);
+	int r = fd < 0 ? -errno : read_mounts(fd, ret_text);
+
 	if (r < 0)
 		fp_buf_clear(ret_text);
+	if (r == -E2BIG || r == -ENOMEM)
+		return r;
 	return fp_buf_byte(ret_text, '\0');
 }
 
-int fp_opener_below(int rootfd, const char *path)
+static int open_path(int dirfd, const char *path, uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS, // includes magic links
+		.resolve = resolve | RESOLVE_NO_SYMLINKS, // includes magic links
 	};
-	int fd = (int)syscall(SYS_openat2, rootfd, path, &how, sizeof(how));
+	int fd = (int)syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
 
 	return fd < 0 ? -errno : fd;
 }
 
-int fp_opener_root(uint32_t tgid)
+int fp_opener_below(int rootfd, const char *path)
 {
-	char path[48] = "/";
-	int fd;
+	return open_path(rootfd, path, RESOLVE_IN_ROOT);
+}
 
-	if (tgid)
-		snprintf(path, sizeof(path), "/proc/%" PRIu32 "/root", tgid);
-	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+int fp_opener_within(int dirfd, const char *name)
+{
+	return open_path(dirfd, name, RESOLVE_BENEATH | RESOLVE_NO_XDEV);
+}
+
+int fp_opener_root(int procfd)
+{
+	int fd = openat(procfd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
 	return fd < 0 ? -errno : fd;
 }
 
@@ -103,20 +160,22 @@ static bool is_known(const struct fp_opener_request *request, const struct fp_op
 	       (request->known_change_ns == facts->change_ns && request->known_size == facts->size);
 }
 
-int fp_opener_deliver(const struct fp_opener_request *request, int held_fd,
-		      const struct fp_opener_facts *facts, struct fp_opener_answer *answer)
+int fp_opener_deliver(const struct fp_opener_question *question, const struct fp_opener_held *held,
+		      struct fp_opener_answer *answer)
 {
 	int fd;
 
-	answer->device = facts->device;
-	answer->inode = facts->inode;
-	answer->change_ns = facts->change_ns;
-	answer->size = facts->size;
-	if (is_known(request, facts)) {
+	answer->device = held->facts.device;
+	answer->inode = held->facts.inode;
+	answer->change_ns = held->facts.change_ns;
+	answer->size = held->facts.size;
+	if (is_known(question->request, &held->facts)) {
 		answer->error = -EALREADY;
 		return -1;
 	}
-	fd = fp_opener_reopen(held_fd);
+	if (fp_opener_enter(question, held->place) < 0)
+		return fp_opener_refuse(answer, FP_OPENER_HUNG);
+	fd = fp_opener_reopen(held->fd);
 	answer->error = fd < 0 ? fd : 0;
 	return fd < 0 ? -1 : fd;
 }

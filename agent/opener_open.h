@@ -12,8 +12,10 @@
 
 struct fp_opener_question {
 	const struct fp_opener_request *request;
-	const char *name; // NUL-terminated
-	const char *deny; // likewise
+	const char *name;     // NUL-terminated
+	const char *deny;     // likewise
+	const uint64_t *hung; // places, as many as the request says
+	int notice_fd;	      // where notices go
 };
 
 // Fills error, refusal and the facts of *answer. Returns a descriptor to send, or -1.
@@ -22,12 +24,23 @@ int fp_opener_open_map(const struct fp_opener_question *question, struct fp_open
 
 // ---- shared by the two ----
 
-// The mount table of a process (0: our own), empty when it has none any more.
-int fp_opener_mounts(uint32_t tgid, struct fp_buf *ret_text);
+// Tells that we enter a place (0: that we have left it). -EBUSY: it is one of the hung ones.
+int fp_opener_enter(const struct fp_opener_question *question, uint64_t place);
+
+// A process's user namespace as a place; 0 when it is ours, in which only root mounts anything.
+// One that cannot be told apart from ours is none of ours. A process never comes back to ours: what
+// is asked after something was opened holds for what was opened.
+uint64_t fp_opener_namespace(int procfd);
+// The mount table of a process by its held directory in /proc, NUL-terminated; empty when it has
+// none any more. -E2BIG: too long, or too long in the reading. Each line costs the kernel as much
+// as there are mounts upon one another, and any user can have many.
+int fp_opener_mounts(int procfd, struct fp_buf *ret_text);
 // openat2 below a root directory: no symbolic links, no way out. -errno.
 int fp_opener_below(int rootfd, const char *path);
-// /proc/TGID/root (0: our own), O_PATH. -errno.
-int fp_opener_root(uint32_t tgid);
+// The same of one name in a directory, upon which nothing may be mounted: -EXDEV.
+int fp_opener_within(int dirfd, const char *name);
+// root of a held directory in /proc, O_PATH. -errno.
+int fp_opener_root(int procfd);
 
 struct fp_opener_facts {
 	uint64_t device, inode, mount_id, size, change_ns, modify_ns;
@@ -42,5 +55,10 @@ int fp_opener_reopen(int fd);
 // Writes the refusal into the answer; returns -1, the descriptor that is not sent.
 int fp_opener_refuse(struct fp_opener_answer *answer, enum fp_opener_refusal refusal);
 // The answer of a file that is held: sent, or -EALREADY when the request knows it as it is.
-int fp_opener_deliver(const struct fp_opener_request *request, int held_fd,
-		      const struct fp_opener_facts *facts, struct fp_opener_answer *answer);
+struct fp_opener_held {
+	int fd;
+	uint64_t place;
+	struct fp_opener_facts facts;
+};
+int fp_opener_deliver(const struct fp_opener_question *question, const struct fp_opener_held *held,
+		      struct fp_opener_answer *answer);

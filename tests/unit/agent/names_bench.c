@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -56,6 +57,16 @@ static size_t answer_opener(const struct fp_opener_request *request, enum bench_
 	return sizeof(answer.as.opener);
 }
 
+static void enter(int socket_fd, const struct fp_opener_request *request, uint64_t place)
+{
+	const struct fp_opener_answer notice = { .kind = request->kind,
+						 .serial = request->serial,
+						 .error = -EINPROGRESS,
+						 .device = place };
+
+	send(socket_fd, &notice, sizeof(notice), MSG_NOSIGNAL);
+}
+
 static size_t answer_role(const struct fp_role_packet *request, enum bench_child fault)
 {
 	answer.as.role.head = (struct fp_role_packet){ .kind = request->kind,
@@ -83,7 +94,12 @@ static void misbehave(int socket_fd, enum bench_child fault, bool is_opener)
 
 		if (fault == BENCH_DIES)
 			_exit(3);
-		if (fault == BENCH_SILENT)
+		if (fault == BENCH_ENTERS || fault == BENCH_LEAVES)
+			enter(socket_fd, (void *)request,
+			      ((const struct fp_opener_request *)request)->device);
+		if (fault == BENCH_LEAVES)
+			enter(socket_fd, (void *)request, 0);
+		if (fault == BENCH_SILENT || fault == BENCH_ENTERS || fault == BENCH_LEAVES)
 			continue;
 		size = is_opener ? answer_opener((void *)request, fault)
 				 : answer_role((void *)request, fault);

@@ -11,6 +11,8 @@
 enum bench_child {
 	BENCH_REAL,
 	BENCH_SILENT, // takes requests and never answers
+	BENCH_ENTERS, // an opener: the place of the file it is asked for, and is silent then
+	BENCH_LEAVES, // likewise, and leaves it again
 	BENCH_DIES,   // at its first request
 	BENCH_CLOSES, // its socket, and lives on
 	BENCH_OTHER_SERIAL,

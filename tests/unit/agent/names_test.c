@@ -108,9 +108,9 @@ static void what_is_remembered_of_files_is_bounded(void **state)
 	bench_open(bench);
 	// On a hung device each is answered at once.
 	for (file.inode = 1; file.inode <= FP_NAMES_IDENTITIES_MAX + 500; file.inode++) {
-		const struct fp_hung_device until = { .until_ns = UINT64_MAX };
-		struct fp_hung_device *hung =
-		    fp_hashmap_put(&bench->names->hung_devices, &file.device, NULL);
+		const struct fp_hung_place until = { .until_ns = UINT64_MAX };
+		struct fp_hung_place *hung =
+		    fp_hashmap_put(&bench->names->hung_places, &file.device, NULL);
 
 		*hung = until;
 		assert_int_equal(fp_names_want_identity(bench->names, &file), 0);
@@ -131,6 +131,7 @@ static const struct fault {
 	bool blames; // the file: it is not asked again
 } faults[] = {
 	{ "an opener that never answers", BENCH_SILENT, BENCH_REAL, 1, true },
+	{ "an opener that enters a place and stays", BENCH_ENTERS, BENCH_REAL, 1, true },
 	{ "an opener that dies", BENCH_DIES, BENCH_REAL, 0, true },
 	{ "an opener that closes its socket", BENCH_CLOSES, BENCH_REAL, 0, true },
 	{ "an opener that answers something else", BENCH_OTHER_SERIAL, BENCH_REAL, 0, true },
@@ -163,7 +164,7 @@ static void try_fault(struct bench *bench, const struct fault *fault)
 			 fault->blames ? FP_NAMES_NONE : FP_NAMES_KNOWN);
 	assert_int_equal(bench_stats(bench).timeouts, fault->timeouts);
 	// What follows is answered by another child, and the culprit is left alone.
-	fp_hashmap_clear(&bench->names->hung_devices); // both files lie on one device
+	fp_hashmap_clear(&bench->names->hung_places); // both files lie on one device
 	make_old(bench);
 	assert_int_equal(bench_identify(bench, &other, &build), FP_NAMES_KNOWN);
 	assert_int_equal(bench_identify(bench, &file, &build),
@@ -189,7 +190,7 @@ static void a_device_on_which_somebody_hung_is_left_alone_for_a_while(void **sta
 	struct fp_build build = { 0 };
 	struct bench_file first, second;
 
-	bench->first_opener = BENCH_SILENT;
+	bench->first_opener = BENCH_ENTERS;
 	bench->options.request_deadline_ns = FP_NS_PER_S / 5;
 	bench_open(bench);
 	bench_map(bench, "first", "1", &first);
@@ -200,6 +201,33 @@ static void a_device_on_which_somebody_hung_is_left_alone_for_a_while(void **sta
 	assert_int_equal(bench_stats(bench).denied, 1);
 	bench_unmap(&first);
 	bench_unmap(&second);
+}
+
+static void who_hangs_nowhere_blames_this_file_alone(void **state)
+{
+	static const enum bench_child openers[] = { BENCH_SILENT, BENCH_LEAVES };
+	struct bench *bench = *state;
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(openers); i++) {
+		struct fp_build build = { 0 };
+		struct bench_file first, second;
+
+		bench->openers = bench->roles = 0;
+		bench->first_opener = openers[i];
+		bench->options.request_deadline_ns = FP_NS_PER_S / 5;
+		bench_open(bench);
+		bench_map(bench, "first", "1", &first);
+		bench_map(bench, "second", "2", &second);
+		assert_int_equal(bench_identify(bench, &first, &build), FP_NAMES_NONE);
+		assert_int_equal(bench_stats(bench).timeouts, 1);
+		assert_int_equal(bench->names->hung_places.count, 0);
+		fp_names_set_options(bench->names, &(struct fp_names_options){ .jit = true });
+		assert_int_equal(bench_identify(bench, &second, &build), FP_NAMES_KNOWN);
+		assert_int_equal(bench_stats(bench).denied, 0);
+		bench_unmap(&first);
+		bench_unmap(&second);
+		fp_names_freep(&bench->names);
+	}
 }
 
 static void settling_waits_no_longer_than_its_budget(void **state)
@@ -226,6 +254,7 @@ int main(void)
 		ON_BENCH(what_is_remembered_of_files_is_bounded),
 		ON_BENCH(no_child_can_make_the_client_wait_or_believe),
 		ON_BENCH(a_device_on_which_somebody_hung_is_left_alone_for_a_while),
+		ON_BENCH(who_hangs_nowhere_blames_this_file_alone),
 		ON_BENCH(settling_waits_no_longer_than_its_budget),
 	};
 

@@ -26,13 +26,16 @@
 
 struct opener {
 	int socket, pid;
-	int role[2]; // what is opened arrives at [0]
+	int role[2];	// what is opened arrives at [0]
+	uint64_t place; // that it entered last before its answer
+	uint64_t hung;	// a place that goes along as a hung one; 0: none
 };
 
 static void opener_open(struct opener *opener)
 {
 	int pair[2];
 
+	*opener = (struct opener){ 0 };
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, opener->role), 0);
 	opener->pid = fork();
@@ -65,16 +68,18 @@ static void ask(struct opener *opener, struct fp_opener_request request, const c
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control = { 0 };
 	struct iovec parts[] = { { &request, sizeof(request) },
+				 { &opener->hung, opener->hung ? sizeof(opener->hung) : 0 },
 				 { (void *)name, strlen(name) },
 				 { (void *)deny, strlen(deny) },
 				 { (void *)"packet", 6 } };
 	struct msghdr message = { .msg_iov = parts,
-				  .msg_iovlen = 4,
+				  .msg_iovlen = FP_ARRAY_SIZE(parts),
 				  .msg_control = &control,
 				  .msg_controllen = sizeof(control) };
 	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 
 	request.serial = 77;
+	request.hung_count = opener->hung != 0;
 	request.name_size = (uint32_t)strlen(name);
 	request.deny_size = (uint32_t)strlen(deny);
 	request.packet_size = 6;
@@ -83,9 +88,14 @@ static void ask(struct opener *opener, struct fp_opener_request request, const c
 	head->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(head), &opener->role[1], sizeof(int));
 	assert_true(sendmsg(opener->socket, &message, MSG_NOSIGNAL) > 0);
-	assert_int_equal(recv(opener->socket, ret, sizeof(*ret), 0), sizeof(*ret));
-	assert_int_equal(ret->serial, 77);
-	assert_int_equal(ret->kind, request.kind);
+	opener->place = 0;
+	do {
+		assert_int_equal(recv(opener->socket, ret, sizeof(*ret), 0), sizeof(*ret));
+		assert_int_equal(ret->serial, 77);
+		assert_int_equal(ret->kind, request.kind);
+		if (ret->error == -EINPROGRESS)
+			opener->place = ret->device;
+	} while (ret->error == -EINPROGRESS);
 }
 
 // What has been sent to the role: the packet as it was given, and the file. -1: nothing.
@@ -216,6 +226,38 @@ static void a_file_of_a_process_that_has_gone_is_had_by_its_name_if_it_is_the_sa
 	assert_int_equal(answer.error, -ENOENT);
 	unlink(name);
 	assert_int_equal(receive_file(&opener), -1);
+	bench_unmap(&file);
+	opener_close(&opener);
+}
+
+static void the_device_is_told_before_the_opening_and_is_left_alone_when_hung(void **state)
+{
+	struct bench *bench = *state;
+	struct opener opener;
+	struct fp_opener_answer answer;
+	struct fp_opener_request request;
+	struct bench_file file;
+
+	opener_open(&opener);
+	bench_map(bench, "file", "text", &file);
+	request = request_of(&file);
+	ask(&opener, request, file.path, "", &answer);
+	assert_int_equal(answer.error, 0);
+	assert_true(opener.place == file.file.device);
+	assert_sends(&opener, "text");
+	opener.hung = file.file.device;
+	ask(&opener, request, file.path, "", &answer);
+	assert_int_equal(answer.error, -EACCES);
+	assert_int_equal(answer.refusal, FP_OPENER_HUNG);
+	request.tgid = NO_PROCESS; // by its name it is the same
+	ask(&opener, request, file.path, "", &answer);
+	assert_int_equal(answer.refusal, FP_OPENER_HUNG);
+	assert_int_equal(receive_file(&opener), -1);
+	assert_true(opener.place == 0);
+	opener.hung = file.file.device + 1;
+	ask(&opener, request, file.path, "", &answer);
+	assert_int_equal(answer.error, 0);
+	assert_sends(&opener, "text");
 	bench_unmap(&file);
 	opener_close(&opener);
 }
@@ -471,6 +513,7 @@ int main(void)
 		ON_BENCH(a_mapped_file_is_had_though_it_was_deleted_and_replaced),
 		ON_BENCH(a_file_known_as_it_is_is_not_sent),
 		ON_BENCH(a_file_of_a_process_that_has_gone_is_had_by_its_name_if_it_is_the_same),
+		ON_BENCH(the_device_is_told_before_the_opening_and_is_left_alone_when_hung),
 		ON_BENCH(a_mapping_says_which_file_it_is),
 		ON_BENCH(memory_that_is_a_file_is_had),
 		ON_BENCH(nothing_is_opened_on_a_denied_or_unknown_file_system),
