@@ -4,6 +4,7 @@
 #include "agent/procfs.h"
 #include "common/cleanup.h"
 #include "names_bench.h"
+#include "opener_talk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,132 +25,6 @@
 
 #define NO_PROCESS 0x7ffffff0u
 
-struct opener {
-	int socket, pid;
-	int role[2];	// what is opened arrives at [0]
-	uint64_t place; // that it entered last before its answer
-	uint64_t hung;	// a place that goes along as a hung one; 0: none
-};
-
-static void opener_open(struct opener *opener)
-{
-	int pair[2];
-
-	*opener = (struct opener){ 0 };
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, opener->role), 0);
-	opener->pid = fork();
-	assert_true(opener->pid >= 0);
-	if (opener->pid == 0) {
-		prctl(PR_SET_PDEATHSIG, (long)SIGKILL, 0L, 0L, 0L);
-		close(pair[0]);
-		_exit(fp_opener_serve(pair[1]) == 0 ? 0 : 1);
-	}
-	close(pair[1]);
-	opener->socket = pair[0];
-}
-
-static void opener_close(struct opener *opener)
-{
-	int status;
-
-	close(opener->socket);
-	assert_int_equal(waitpid(opener->pid, &status, 0), opener->pid);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	close(opener->role[0]);
-	close(opener->role[1]);
-}
-
-static void ask(struct opener *opener, struct fp_opener_request request, const char *name,
-		const char *deny, struct fp_opener_answer *ret)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec parts[] = { { &request, sizeof(request) },
-				 { &opener->hung, opener->hung ? sizeof(opener->hung) : 0 },
-				 { (void *)name, strlen(name) },
-				 { (void *)deny, strlen(deny) },
-				 { (void *)"packet", 6 } };
-	struct msghdr message = { .msg_iov = parts,
-				  .msg_iovlen = FP_ARRAY_SIZE(parts),
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-	request.serial = 77;
-	request.hung_count = opener->hung != 0;
-	request.name_size = (uint32_t)strlen(name);
-	request.deny_size = (uint32_t)strlen(deny);
-	request.packet_size = 6;
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(head), &opener->role[1], sizeof(int));
-	assert_true(sendmsg(opener->socket, &message, MSG_NOSIGNAL) > 0);
-	opener->place = 0;
-	do {
-		assert_int_equal(recv(opener->socket, ret, sizeof(*ret), 0), sizeof(*ret));
-		assert_int_equal(ret->serial, 77);
-		assert_int_equal(ret->kind, request.kind);
-		if (ret->error == -EINPROGRESS)
-			opener->place = ret->device;
-	} while (ret->error == -EINPROGRESS);
-}
-
-// What has been sent to the role: the packet as it was given, and the file. -1: nothing.
-static int receive_file(struct opener *opener)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
-	} control = { 0 };
-	char packet[16];
-	struct iovec part = { packet, sizeof(packet) };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(opener->role[0], &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *head;
-	int fd;
-
-	if (n < 0)
-		return -1;
-	assert_int_equal(n, 6);
-	assert_memory_equal(packet, "packet", 6);
-	head = CMSG_FIRSTHDR(&message);
-	assert_non_null(head);
-	assert_int_equal(head->cmsg_len, CMSG_LEN(sizeof(int)));
-	memcpy(&fd, CMSG_DATA(head), sizeof(fd));
-	return fd;
-}
-
-static void assert_sends(struct opener *opener, const char *content)
-{
-	FP_AUTOCLOSE int fd = receive_file(opener);
-	char text[64] = "";
-
-	assert_true(fd >= 0);
-	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
-	assert_true(read(fd, text, sizeof(text) - 1) >= 0);
-	assert_string_equal(text, content);
-}
-
-static struct fp_opener_request request_of(const struct bench_file *file)
-{
-	return (struct fp_opener_request){
-		.kind = FP_OPENER_FILE,
-		.tgid = file->file.tgid,
-		.parent_tgid = file->file.parent_tgid,
-		.start = file->file.start,
-		.end = file->file.end,
-		.device = file->file.device,
-		.inode = file->file.inode,
-	};
-}
-
 static void a_mapped_file_is_had_though_it_was_deleted_and_replaced(void **state)
 {
 	struct bench *bench = *state;
@@ -161,11 +36,11 @@ static void a_mapped_file_is_had_though_it_was_deleted_and_replaced(void **state
 	bench_map(bench, "file", "mapped", &file);
 	unlink(file.path);
 	bench_map(bench, "file", "in its place", &other);
-	ask(&opener, request_of(&file), file.path, "fuse", &answer);
+	opener_ask(&opener, opener_request(&file), file.path, "fuse", &answer);
 	assert_int_equal(answer.error, 0);
 	assert_int_equal(answer.inode, file.file.inode);
 	assert_int_equal(answer.size, strlen("mapped"));
-	assert_sends(&opener, "mapped");
+	assert_opener_sends(&opener, "mapped");
 	bench_unmap(&file);
 	bench_unmap(&other);
 	opener_close(&opener);
@@ -181,20 +56,20 @@ static void a_file_known_as_it_is_is_not_sent(void **state)
 
 	opener_open(&opener);
 	bench_map(bench, "file", "text", &file);
-	request = request_of(&file);
-	ask(&opener, request, file.path, "", &answer);
-	assert_sends(&opener, "text");
+	request = opener_request(&file);
+	opener_ask(&opener, request, file.path, "", &answer);
+	assert_opener_sends(&opener, "text");
 	request.known_device = answer.device;
 	request.known_inode = answer.inode;
 	request.known_change_ns = answer.change_ns;
 	request.known_size = answer.size;
-	ask(&opener, request, file.path, "", &again);
+	opener_ask(&opener, request, file.path, "", &again);
 	assert_int_equal(again.error, -EALREADY);
-	assert_int_equal(receive_file(&opener), -1);
+	assert_int_equal(opener_receive(&opener), -1);
 	assert_int_equal(truncate(file.path, 2), 0);
-	ask(&opener, request, file.path, "", &again);
+	opener_ask(&opener, request, file.path, "", &again);
 	assert_int_equal(again.error, 0);
-	assert_sends(&opener, "te");
+	assert_opener_sends(&opener, "te");
 	bench_unmap(&file);
 	opener_close(&opener);
 }
@@ -210,22 +85,22 @@ static void a_file_of_a_process_that_has_gone_is_had_by_its_name_if_it_is_the_sa
 
 	opener_open(&opener);
 	bench_map(bench, "file", "by name", &file);
-	request = request_of(&file);
+	request = opener_request(&file);
 	request.tgid = NO_PROCESS;
-	ask(&opener, request, file.path, "", &answer);
+	opener_ask(&opener, request, file.path, "", &answer);
 	assert_int_equal(answer.error, 0);
-	assert_sends(&opener, "by name");
+	assert_opener_sends(&opener, "by name");
 	request.inode++;
-	ask(&opener, request, file.path, "", &answer);
+	opener_ask(&opener, request, file.path, "", &answer);
 	assert_int_equal(answer.error, -ENOENT);
 	request.inode--;
 	// Below a link the same file has another name: not followed.
 	snprintf(name, sizeof(name), "%s/link", bench->directory);
 	assert_int_equal(symlink(file.path, name), 0);
-	ask(&opener, request, name, "", &answer);
+	opener_ask(&opener, request, name, "", &answer);
 	assert_int_equal(answer.error, -ENOENT);
 	unlink(name);
-	assert_int_equal(receive_file(&opener), -1);
+	assert_int_equal(opener_receive(&opener), -1);
 	bench_unmap(&file);
 	opener_close(&opener);
 }
@@ -240,24 +115,24 @@ static void the_device_is_told_before_the_opening_and_is_left_alone_when_hung(vo
 
 	opener_open(&opener);
 	bench_map(bench, "file", "text", &file);
-	request = request_of(&file);
-	ask(&opener, request, file.path, "", &answer);
+	request = opener_request(&file);
+	opener_ask(&opener, request, file.path, "", &answer);
 	assert_int_equal(answer.error, 0);
 	assert_true(opener.place == file.file.device);
-	assert_sends(&opener, "text");
+	assert_opener_sends(&opener, "text");
 	opener.hung = file.file.device;
-	ask(&opener, request, file.path, "", &answer);
+	opener_ask(&opener, request, file.path, "", &answer);
 	assert_int_equal(answer.error, -EACCES);
 	assert_int_equal(answer.refusal, FP_OPENER_HUNG);
 	request.tgid = NO_PROCESS; // by its name it is the same
-	ask(&opener, request, file.path, "", &answer);
+	opener_ask(&opener, request, file.path, "", &answer);
 	assert_int_equal(answer.refusal, FP_OPENER_HUNG);
-	assert_int_equal(receive_file(&opener), -1);
+	assert_int_equal(opener_receive(&opener), -1);
 	assert_true(opener.place == 0);
 	opener.hung = file.file.device + 1;
-	ask(&opener, request, file.path, "", &answer);
+	opener_ask(&opener, request, file.path, "", &answer);
 	assert_int_equal(answer.error, 0);
-	assert_sends(&opener, "text");
+	assert_opener_sends(&opener, "text");
 	bench_unmap(&file);
 	opener_close(&opener);
 }
@@ -272,13 +147,13 @@ static void a_mapping_says_which_file_it_is(void **state)
 
 	opener_open(&opener);
 	bench_map(bench, "file", "had", &file);
-	request = request_of(&file);
+	request = opener_request(&file);
 	request.device = request.inode = 0;
-	ask(&opener, request, file.path, "", &answer);
+	opener_ask(&opener, request, file.path, "", &answer);
 	assert_int_equal(answer.error, 0);
-	assert_sends(&opener, "had");
+	assert_opener_sends(&opener, "had");
 	request.end += 4096; // a mapping of long ago: whose file it was is not known
-	ask(&opener, request, file.path, "", &answer);
+	opener_ask(&opener, request, file.path, "", &answer);
 	assert_int_equal(answer.error, -ENOENT);
 	bench_unmap(&file);
 	opener_close(&opener);
@@ -304,9 +179,9 @@ static void memory_that_is_a_file_is_had(void **state)
 		.device = (uint64_t)major(st.st_dev) << 32 | minor(st.st_dev),
 		.inode = st.st_ino,
 	};
-	ask(&opener, request_of(&file), "/memfd:jit (deleted)", "fuse", &answer);
+	opener_ask(&opener, opener_request(&file), "/memfd:jit (deleted)", "fuse", &answer);
 	assert_int_equal(answer.error, 0);
-	assert_sends(&opener, "code");
+	assert_opener_sends(&opener, "code");
 	munmap(file.memory, file.size);
 	opener_close(&opener);
 }
@@ -321,15 +196,15 @@ static void nothing_is_opened_on_a_denied_or_unknown_file_system(void **state)
 
 	opener_open(&opener);
 	bench_map(bench, "file", "text", &file);
-	request = request_of(&file);
-	ask(&opener, request, file.path, "ext4, tmpfs, overlay, xfs, btrfs, zfs", &answer);
+	request = opener_request(&file);
+	opener_ask(&opener, request, file.path, "ext4, tmpfs, overlay, xfs, btrfs, zfs", &answer);
 	assert_int_equal(answer.error, -EACCES);
 	assert_int_equal(answer.refusal, FP_OPENER_DENIED);
 	request.device = 0xfffff; // without a block device, and in no mount table
-	ask(&opener, request, file.path, "fuse", &answer);
+	opener_ask(&opener, request, file.path, "fuse", &answer);
 	assert_int_equal(answer.error, -EACCES);
 	assert_int_equal(answer.refusal, FP_OPENER_DENIED);
-	assert_int_equal(receive_file(&opener), -1);
+	assert_int_equal(opener_receive(&opener), -1);
 	bench_unmap(&file);
 	opener_close(&opener);
 }
@@ -354,7 +229,7 @@ static void a_device_that_is_mapped_is_not_opened(void **state)
 		.device = (uint64_t)major(st.st_dev) << 32 | minor(st.st_dev),
 		.inode = st.st_ino,
 	};
-	ask(&opener, request_of(&file), "/dev/zero", "", &answer);
+	opener_ask(&opener, opener_request(&file), "/dev/zero", "", &answer);
 	assert_int_equal(answer.error, -EACCES);
 	assert_int_equal(answer.refusal, FP_OPENER_TYPE);
 	munmap(file.memory, file.size);
@@ -383,7 +258,7 @@ static void of_a_table_nothing_is_sent_that_others_than_root_may_write(void **st
 
 	opener_open(&opener);
 	bench_map(bench, "file", "text", &file);
-	request = request_of(&file);
+	request = opener_request(&file);
 	request.root_only = 1;
 	for (size_t i = 0; i < FP_ARRAY_SIZE(written_by); i++) {
 		bool is_root = chown(file.path, written_by[i].owner, 0) == 0; // we are
@@ -392,8 +267,8 @@ static void of_a_table_nothing_is_sent_that_others_than_root_may_write(void **st
 		int fd FP_AUTOCLOSE = -1;
 
 		assert_int_equal(chmod(file.path, written_by[i].mode), 0);
-		ask(&opener, request, file.path, "", &answer);
-		fd = receive_file(&opener);
+		opener_ask(&opener, request, file.path, "", &answer);
+		fd = opener_receive(&opener);
 		if ((fd >= 0) != sent || answer.error != (sent ? 0 : -EACCES) ||
 		    answer.refusal != (sent ? FP_OPENER_NOT_REFUSED : FP_OPENER_OWNER))
 			fail_msg("not so: %s", written_by[i].claim);
@@ -409,7 +284,7 @@ static void a_request_that_makes_no_sense_is_answered_or_ends_it(void **state)
 	int status;
 
 	opener_open(&opener);
-	ask(&opener, (struct fp_opener_request){ .kind = 99 }, "", "", &answer);
+	opener_ask(&opener, (struct fp_opener_request){ .kind = 99 }, "", "", &answer);
 	assert_int_equal(answer.error, -EINVAL);
 	assert_int_equal(send(opener.socket, "short", 5, MSG_NOSIGNAL), 5);
 	assert_int_equal(waitpid(opener.pid, &status, 0), opener.pid);
@@ -492,14 +367,14 @@ static void a_file_of_an_overlay_is_had_by_its_mapping_and_by_its_name(void **st
 	assert_int_equal(fp_procfs_maps(dirfd, "maps", take_mapping, &file), 1);
 	close(dirfd);
 	opener_open(&opener);
-	request = request_of(&file);
-	ask(&opener, request, file.path, "fuse", &answer);
+	request = opener_request(&file);
+	opener_ask(&opener, request, file.path, "fuse", &answer);
 	assert_int_equal(answer.error, 0);
-	assert_sends(&opener, "layered");
+	assert_opener_sends(&opener, "layered");
 	request.tgid = NO_PROCESS;
-	ask(&opener, request, file.path, "fuse", &answer);
+	opener_ask(&opener, request, file.path, "fuse", &answer);
 	assert_int_equal(answer.error, 0);
-	assert_sends(&opener, "layered");
+	assert_opener_sends(&opener, "layered");
 	munmap(file.memory, file.size);
 	opener_close(&opener);
 	snprintf(path, sizeof(path), "%s/merged", bench->directory);
