@@ -12,7 +12,8 @@
 // deadline hung there; who has said nothing hung over this request alone.
 // A *place* is the device of a file system (major << 32 | minor), or FP_OPENER_NAMESPACE with the
 // inode of a user namespace, for what an unprivileged user has mounted in one of their own: which
-// device lies there they choose themselves, and no device is blamed for it.
+// device lies there they choose themselves, and no device is blamed for it. With FP_OPENER_PROCESS
+// it stands for one process, whose namespace could not be asked for.
 // Trust: requests trusted; paths, files and mount tables foreign. Threads: one.
 #pragma once
 
@@ -24,6 +25,7 @@
 #define FP_OPENER_ROLE_ARGUMENT "--opener-role"
 #define FP_OPENER_TEXT_MAX	((size_t)16 << 10) // of a request: what follows its head
 #define FP_OPENER_NAMESPACE	(1ULL << 63)
+#define FP_OPENER_PROCESS	(1ULL << 62) // of a namespace that is not to be known
 #define FP_OPENER_HUNG_MAX	64u // places of a request at which nothing is opened for now
 
 enum fp_opener_kind {

@@ -39,7 +39,8 @@ uint64_t fp_opener_namespace(int procfd)
 	struct stat own, other;
 
 	if (fstatat(procfd, "ns/user", &other, 0) < 0)
-		return FP_OPENER_NAMESPACE;
+		return FP_OPENER_NAMESPACE | FP_OPENER_PROCESS |
+		       (fstat(procfd, &other) == 0 ? other.st_ino : 0);
 	if (stat("/proc/self/ns/user", &own) == 0 && own.st_dev == other.st_dev &&
 	    own.st_ino == other.st_ino)
 		return 0;

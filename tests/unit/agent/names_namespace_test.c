@@ -67,6 +67,14 @@ static bool mount_on_own_map(const struct bench *bench)
 	return write_own_map(bench) && mount(source, path, NULL, MS_BIND, NULL) == 0;
 }
 
+static bool mount_own_map_on_itself(const struct bench *bench)
+{
+	char path[64];
+
+	child_path(path, sizeof(path));
+	return write_own_map(bench) && mount(path, path, NULL, MS_BIND, NULL) == 0;
+}
+
 // The parent has put a perf map of root's into the directory.
 static bool mount_on_tmp(const struct bench *bench)
 {
@@ -171,6 +179,21 @@ static void a_user_is_named_from_a_map_of_their_own(void **state)
 	hostile_end(&user);
 }
 
+static void a_map_with_a_mount_upon_it_is_not_read_whosever_file_it_is(void **state)
+{
+	struct bench *bench = *state;
+	struct hostile user;
+	struct fp_names_process process;
+
+	hostile_start(bench, mount_own_map_on_itself, &user);
+	hostile_go(&user);
+	process = bench_process((uint32_t)user.pid);
+	bench_open(bench);
+	assert_string_equal(bench_name(bench, &process, ADDRESS), "");
+	assert_int_equal(bench_stats(bench).maps_refused, 1);
+	hostile_end(&user);
+}
+
 static void a_file_of_roots_that_is_mounted_upon_a_map_is_not_read(void **state)
 {
 	struct bench *bench = *state;
@@ -264,6 +287,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_BENCH(a_user_is_named_from_a_map_of_their_own),
+		ON_BENCH(a_map_with_a_mount_upon_it_is_not_read_whosever_file_it_is),
 		ON_BENCH(a_file_of_roots_that_is_mounted_upon_a_map_is_not_read),
 		ON_BENCH(a_file_of_roots_in_a_directory_mounted_at_tmp_is_not_read),
 		ON_BENCH(a_namespace_with_too_many_mounts_costs_its_neighbours_no_name),
