@@ -7,10 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define RULES_MAX 128
-
 struct fp_relabel {
-	struct fp_relabel_rule rules[RULES_MAX];
+	struct fp_relabel_rule rules[FP_RELABEL_RULES_MAX];
 	uint32_t count;
 	uint64_t overruns;
 	struct fp_buf subject, replacement; // scratch
@@ -64,8 +62,8 @@ static int add_rule(struct fp_relabel *relabel, const char *line, uint32_t numbe
 
 	if (line[strspn(line, " \t")] == '\0')
 		return 0;
-	if (relabel->count == RULES_MAX) {
-		fp_buf_printf(error, "more than %d rules", RULES_MAX);
+	if (relabel->count == FP_RELABEL_RULES_MAX) {
+		fp_buf_printf(error, "more than %d rules", FP_RELABEL_RULES_MAX);
 		return -EINVAL;
 	}
 	r = fp_relabel_rule_parse(line, &rule, &cause);

@@ -9,10 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define RULES_MAX 128 // as relabel.c, which has refused more
-
 struct doubting {
-	struct fp_relabel_rule rules[RULES_MAX];
+	struct fp_relabel_rule rules[FP_RELABEL_RULES_MAX];
 	uint32_t count, number; // number: of the line, from 1
 	struct fp_label_set statics;
 	fp_relabel_doubt_fn tell;
@@ -70,7 +68,7 @@ static int doubt_line(struct doubting *doubting, const char *line)
 
 	if (line[strspn(line, " \t")] == '\0')
 		return 0;
-	if (doubting->count == RULES_MAX)
+	if (doubting->count == FP_RELABEL_RULES_MAX)
 		return -EINVAL;
 	r = fp_relabel_rule_parse(line, &rule, &cause);
 	if (r < 0)

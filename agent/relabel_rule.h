@@ -6,6 +6,7 @@
 
 #include "common/regex.h"
 
+#define FP_RELABEL_RULES_MAX   128
 #define FP_RELABEL_SOURCES_MAX 8
 #define FP_RELABEL_GROUPS_MAX  10 // $0 to $9
 

@@ -283,6 +283,64 @@ static void a_container_is_believed_where_root_made_its_group(void **state)
 	remove_group();
 }
 
+// The kubelet's log of the container that the group claims to be.
+static void make_log(char directory[64], char link[256])
+{
+	char containers[128];
+
+	strcpy(directory, "/tmp/fleetprof-test.XXXXXX");
+	assert_non_null(mkdtemp(directory));
+	snprintf(containers, sizeof(containers), "%s/containers", directory);
+	assert_int_equal(mkdir(containers, 0755), 0);
+	snprintf(link, 256, "%s/web-0_shop_nginx-" ID ".log", containers);
+	assert_int_equal(symlink("/nowhere", link), 0);
+}
+
+static void remove_log(const char *directory, const char *link)
+{
+	char containers[128];
+
+	snprintf(containers, sizeof(containers), "%s/containers", directory);
+	unlink(link);
+	rmdir(containers);
+	rmdir(directory);
+}
+
+static void expect_labels(const char *log_directory, const char *pod, const char *service)
+{
+	struct fp_labeler_options options = { .cgroup_subsystem = choice.subsystem,
+					      .log_directory = log_directory };
+	struct fp_stack_record record = { .tgid = 1u << 30, .start_ns = 1 };
+	struct fp_labeler *labeler;
+	struct stat group;
+	char *value;
+
+	assert_int_equal(stat(group_path, &group), 0);
+	record.cgroup_id = group.st_ino;
+	assert_int_equal(fp_labeler_new(&options, &labeler), 0);
+	expect_container(labeler, &record, 0, ID);
+	value = label_of(labeler, &record, 0, "pod");
+	assert_string_equal(value, pod);
+	free(value);
+	value = label_of(labeler, &record, 0, "service_name");
+	assert_string_equal(value, service);
+	free(value);
+	fp_labeler_free(labeler);
+}
+
+static void a_claimed_container_has_the_names_of_no_pod(void **state)
+{
+	char directory[64], link[256];
+
+	make_log(directory, link);
+	assert_true(make_group(choice.mount));
+	expect_labels(directory, "web-0", "web");
+	assert_int_equal(chown(parent_path, 65534, 65534), 0);
+	expect_labels(directory, "", "member");
+	remove_group();
+	remove_log(directory, link);
+}
+
 static void a_group_that_cannot_be_opened_for_now_is_asked_again(void **state)
 {
 	struct fp_labeler *labeler = labeler_new();
@@ -396,6 +454,7 @@ int main(void)
 		cmocka_unit_test(a_group_seen_in_time_names_its_container_when_it_is_gone),
 		cmocka_unit_test(without_an_id_the_process_is_asked_then_its_parent),
 		cmocka_unit_test(a_container_is_believed_where_root_made_its_group),
+		cmocka_unit_test(a_claimed_container_has_the_names_of_no_pod),
 		cmocka_unit_test(a_group_that_cannot_be_opened_for_now_is_asked_again),
 		cmocka_unit_test(every_hierarchy_of_this_host_gives_ids_that_lead_back),
 	};

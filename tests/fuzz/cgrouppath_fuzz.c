@@ -33,6 +33,30 @@ static void check_name(const char *name)
 	check_text(entry.id, sizeof(entry.id));
 }
 
+static void check_facts(const struct fp_cgroup_facts *facts)
+{
+	check_text(facts->container_id, sizeof(facts->container_id));
+	check_text(facts->pod_container_id, sizeof(facts->pod_container_id));
+	check_text(facts->runtime, sizeof(facts->runtime));
+	check_text(facts->pod_uid, sizeof(facts->pod_uid));
+	check_text(facts->unit, sizeof(facts->unit));
+	check_text(facts->slice, sizeof(facts->slice));
+}
+
+// A path that root made nothing of names no pod, and no container but by claim.
+static void check_path(const char *path, size_t size)
+{
+	struct fp_cgroup_facts facts;
+
+	fp_cgroup_path_parse(path, size, size / 2, &facts);
+	check_facts(&facts);
+	fp_cgroup_path_parse(path, size, 0, &facts);
+	check_facts(&facts);
+	if (facts.pod_uid[0] || facts.pod_container_id[0] || facts.has_name ||
+	    facts.is_claimed != (facts.container_id[0] != '\0'))
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fp_cgroup_facts facts;
@@ -43,12 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	fp_cgroup_text_parse((const char *)data, size, &facts);
-	check_text(facts.container_id, sizeof(facts.container_id));
-	check_text(facts.pod_container_id, sizeof(facts.pod_container_id));
-	check_text(facts.runtime, sizeof(facts.runtime));
-	check_text(facts.pod_uid, sizeof(facts.pod_uid));
-	check_text(facts.unit, sizeof(facts.unit));
-	check_text(facts.slice, sizeof(facts.slice));
+	check_facts(&facts);
+	check_path((const char *)data, size);
 	check_name(name);
 	free(name);
 	return 0;
