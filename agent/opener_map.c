@@ -67,12 +67,17 @@ static bool started_at(const struct fp_procfs_stat *stat, uint64_t start_ns)
 	       stat->start_ticks <= fp_procfs_start_ticks(start_ns + suspended_ns) + TICKS_SLACK;
 }
 
+static bool lives(int procfd, struct fp_procfs_stat *ret)
+{
+	return fp_procfs_stat(procfd, ret) == 0 && !ret->zombie;
+}
+
 static int open_process(const struct fp_opener_request *request)
 {
 	int dirfd FP_AUTOCLOSE = fp_procfs_open(request->tgid);
 	struct fp_procfs_stat stat;
 
-	if (dirfd < 0 || fp_procfs_stat(dirfd, &stat) < 0 || stat.zombie)
+	if (dirfd < 0 || !lives(dirfd, &stat))
 		return -ESRCH;
 	if (request->process_start_ns && !started_at(&stat, request->process_start_ns))
 		return -ESRCH;
@@ -103,6 +108,7 @@ static int enter_tmp(const struct fp_opener_question *question, int procfd, cons
 {
 	struct fp_buf mounts FP_AUTOBUF = { 0 };
 	uint64_t namespace = fp_opener_namespace(procfd);
+	struct fp_procfs_stat stat;
 	struct fp_mount mount;
 	int r;
 
@@ -113,7 +119,7 @@ static int enter_tmp(const struct fp_opener_question *question, int procfd, cons
 		answer->device = namespace;
 		return fp_opener_refuse(answer, FP_OPENER_MOUNTS);
 	}
-	if (r < 0 || mounts.len <= 1)
+	if (r < 0 || !lives(procfd, &stat)) // without a life it has no table either
 		return fail(answer, r < 0 ? r : -ESRCH);
 	if (!fp_mount_of_path((const char *)mounts.data, DIRECTORY, &mount) ||
 	    fp_mount_path_is_denied((const char *)mounts.data, path, question->deny))

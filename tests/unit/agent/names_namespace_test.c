@@ -100,6 +100,19 @@ static bool mount_very_much(const struct bench *bench)
 	return true;
 }
 
+// Of a root that is no mount point the table has no entry.
+static bool change_root(const struct bench *bench)
+{
+	char directory[64], path[96];
+
+	snprintf(directory, sizeof(directory), "/tmp/fp-root-%d", getpid());
+	snprintf(path, sizeof(path), "%s/tmp", directory);
+	if (mkdir(directory, 0755) < 0 || mkdir(path, 0755) < 0)
+		return false;
+	snprintf(path, sizeof(path), "%s/tmp/perf-%d.map", directory, getpid());
+	return write_text(path, "1000 100 own\n") && chroot(directory) == 0 && chdir("/") == 0;
+}
+
 static void child(const struct bench *bench, setup_fn setup, int input, int output)
 {
 	char go;
@@ -192,6 +205,28 @@ static void a_map_with_a_mount_upon_it_is_not_read_whosever_file_it_is(void **st
 	assert_string_equal(bench_name(bench, &process, ADDRESS), "");
 	assert_int_equal(bench_stats(bench).maps_refused, 1);
 	hostile_end(&user);
+}
+
+static void a_map_at_a_place_that_no_mount_table_knows_is_not_read(void **state)
+{
+	struct bench *bench = *state;
+	struct hostile user;
+	struct fp_names_process process;
+	char path[96];
+
+	hostile_start(bench, change_root, &user);
+	hostile_go(&user);
+	process = bench_process((uint32_t)user.pid);
+	bench_open(bench);
+	assert_string_equal(bench_name(bench, &process, ADDRESS), "");
+	assert_int_equal(bench_stats(bench).denied, 1);
+	hostile_end(&user);
+	snprintf(path, sizeof(path), "/tmp/fp-root-%d/tmp/perf-%d.map", user.pid, user.pid);
+	assert_int_equal(unlink(path), 0);
+	*strrchr(path, '/') = '\0';
+	assert_int_equal(rmdir(path), 0);
+	*strrchr(path, '/') = '\0';
+	assert_int_equal(rmdir(path), 0);
 }
 
 static void a_file_of_roots_that_is_mounted_upon_a_map_is_not_read(void **state)
@@ -287,6 +322,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_BENCH(a_user_is_named_from_a_map_of_their_own),
+		ON_BENCH(a_map_at_a_place_that_no_mount_table_knows_is_not_read),
 		ON_BENCH(a_map_with_a_mount_upon_it_is_not_read_whosever_file_it_is),
 		ON_BENCH(a_file_of_roots_that_is_mounted_upon_a_map_is_not_read),
 		ON_BENCH(a_file_of_roots_in_a_directory_mounted_at_tmp_is_not_read),
