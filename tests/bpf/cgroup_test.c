@@ -14,37 +14,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
 
-#include "agent/cgroup.h"
-#include "agent/cgroup_open.h"
-#include "agent/labels.h"
 #include "agent/procfs.h"
 #include "agent/sampler.h"
+#include "cgroup_group.h"
 #include "object.h"
-
-#define ID "1f0c4a5b9d3e7c8f2a6b0d4e8c1f5a9b3d7e0c4f8a2b6d1e5c9f3a7b0d4e8c12"
-
-static struct fp_cgroup_choice choice;
-static char parent_path[PATH_MAX + 64], group_path[PATH_MAX + 160];
-
-// A group docker-test-PID/docker-ID.scope in the hierarchy; false: this host forbids it.
-static bool make_group(const char *mount)
-{
-	snprintf(parent_path, sizeof(parent_path), "%s/fleetprof-test-%d", mount, getpid());
-	snprintf(group_path, sizeof(group_path), "%s/docker-" ID ".scope", parent_path);
-	return mkdir(parent_path, 0755) == 0 && mkdir(group_path, 0755) == 0;
-}
-
-static void remove_group(void)
-{
-	rmdir(group_path);
-	rmdir(parent_path);
-}
 
 static bool join_group(void)
 {
@@ -129,50 +107,6 @@ static struct fp_stack_record record_of(pid_t pid)
 	return caught.record;
 }
 
-static char *label_of(struct fp_labeler *labeler, const struct fp_stack_record *record,
-		      uint32_t parent, const char *name)
-{
-	struct fp_labeler_process process = { .tgid = record->tgid,
-					      .parent_tgid = parent,
-					      .start_ns = record->start_ns,
-					      .executable = "member" };
-	struct fp_profile *profile FP_AUTOPROFILE = NULL;
-	char *value = NULL;
-	uint32_t index;
-	bool dropped;
-
-	assert_int_equal(fp_profile_new(&profile), 0);
-	assert_int_equal(fp_labeler_describe(labeler, record, &process, profile, &index, &dropped),
-			 0);
-	assert_false(dropped);
-	for (uint32_t i = 0; i < profile->labels[index].count; i++) {
-		const struct fp_label *label =
-		    &profile->label_pool[profile->labels[index].first + i];
-
-		if (strcmp(fp_profile_str(profile, label->name), name) == 0)
-			value = strdup(fp_profile_str(profile, label->value));
-	}
-	return value ? value : strdup("");
-}
-
-static void expect_container(struct fp_labeler *labeler, const struct fp_stack_record *record,
-			     uint32_t parent, const char *expected)
-{
-	char *value = label_of(labeler, record, parent, "container_id");
-
-	assert_string_equal(value, expected);
-	free(value);
-}
-
-static struct fp_labeler *labeler_new(void)
-{
-	struct fp_labeler_options options = { .cgroup_subsystem = choice.subsystem };
-	struct fp_labeler *labeler;
-
-	assert_int_equal(fp_labeler_new(&options, &labeler), 0);
-	return labeler;
-}
-
 static void a_sample_carries_the_id_of_its_group_as_the_file_system_has_it(void **state)
 {
 	struct fp_stack_record record;
@@ -247,117 +181,6 @@ static void without_an_id_the_process_is_asked_then_its_parent(void **state)
 	assert_int_equal(stats.processes_read, 1);
 	assert_int_equal(stats.inherited, 1);
 	end_member(pid);
-	remove_group();
-	fp_labeler_free(labeler);
-}
-
-static void expect_group(const char *owner, const char *runtime, bool is_claimed)
-{
-	struct fp_cgroup_facts facts;
-	struct fp_cgroup_tree tree;
-	struct stat group;
-
-	print_message("  %s\n", owner);
-	assert_int_equal(stat(group_path, &group), 0);
-	fp_cgroup_tree_open(choice.subsystem, &tree);
-	assert_int_equal(fp_cgroup_tree_find(&tree, group.st_ino, &facts), 0);
-	assert_string_equal(facts.container_id, ID);
-	assert_string_equal(facts.runtime, runtime);
-	assert_int_equal(facts.is_claimed, is_claimed);
-	fp_cgroup_tree_close(&tree);
-}
-
-// Who may make groups in a group names them.
-static void a_container_is_believed_where_root_made_its_group(void **state)
-{
-	assert_true(make_group(choice.mount));
-	expect_group("root's in root's", "docker", false);
-	assert_int_equal(chown(group_path, 65534, 65534), 0);
-	expect_group("handed to somebody, in root's", "docker", false);
-	assert_int_equal(chown(group_path, 0, 0), 0);
-	assert_int_equal(chown(parent_path, 65534, 65534), 0);
-	expect_group("root's in somebody's", "docker-rootless", true);
-	assert_int_equal(chown(parent_path, 0, 0), 0);
-	assert_int_equal(chmod(parent_path, 0777), 0);
-	expect_group("root's, in which all may write", "docker-rootless", true);
-	remove_group();
-}
-
-// The kubelet's log of the container that the group claims to be.
-static void make_log(char directory[64], char link[256])
-{
-	char containers[128];
-
-	strcpy(directory, "/tmp/fleetprof-test.XXXXXX");
-	assert_non_null(mkdtemp(directory));
-	snprintf(containers, sizeof(containers), "%s/containers", directory);
-	assert_int_equal(mkdir(containers, 0755), 0);
-	snprintf(link, 256, "%s/web-0_shop_nginx-" ID ".log", containers);
-	assert_int_equal(symlink("/nowhere", link), 0);
-}
-
-static void remove_log(const char *directory, const char *link)
-{
-	char containers[128];
-
-	snprintf(containers, sizeof(containers), "%s/containers", directory);
-	unlink(link);
-	rmdir(containers);
-	rmdir(directory);
-}
-
-static void expect_labels(const char *log_directory, const char *pod, const char *service)
-{
-	struct fp_labeler_options options = { .cgroup_subsystem = choice.subsystem,
-					      .log_directory = log_directory };
-	struct fp_stack_record record = { .tgid = 1u << 30, .start_ns = 1 };
-	struct fp_labeler *labeler;
-	struct stat group;
-	char *value;
-
-	assert_int_equal(stat(group_path, &group), 0);
-	record.cgroup_id = group.st_ino;
-	assert_int_equal(fp_labeler_new(&options, &labeler), 0);
-	expect_container(labeler, &record, 0, ID);
-	value = label_of(labeler, &record, 0, "pod");
-	assert_string_equal(value, pod);
-	free(value);
-	value = label_of(labeler, &record, 0, "service_name");
-	assert_string_equal(value, service);
-	free(value);
-	fp_labeler_free(labeler);
-}
-
-static void a_claimed_container_has_the_names_of_no_pod(void **state)
-{
-	char directory[64], link[256];
-
-	make_log(directory, link);
-	assert_true(make_group(choice.mount));
-	expect_labels(directory, "web-0", "web");
-	assert_int_equal(chown(parent_path, 65534, 65534), 0);
-	expect_labels(directory, "", "member");
-	remove_group();
-	remove_log(directory, link);
-}
-
-static void a_group_that_cannot_be_opened_for_now_is_asked_again(void **state)
-{
-	struct fp_labeler *labeler = labeler_new();
-	struct fp_stack_record record = { .tgid = 1u << 30, .start_ns = 1 };
-	struct rlimit before, none;
-	struct stat group;
-
-	assert_true(make_group(choice.mount));
-	assert_int_equal(stat(group_path, &group), 0);
-	record.cgroup_id = group.st_ino;
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	none = before;
-	none.rlim_cur = 0;
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	expect_container(labeler, &record, 0, "");
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-	expect_container(labeler, &record, 0, ID);
 	remove_group();
 	fp_labeler_free(labeler);
 }
@@ -441,8 +264,7 @@ static void every_hierarchy_of_this_host_gives_ids_that_lead_back(void **state)
 
 static int leave_nothing(void **state)
 {
-	if (group_path[0])
-		remove_group();
+	remove_group();
 	free(last);
 	return 0;
 }
@@ -453,20 +275,11 @@ int main(void)
 		cmocka_unit_test(a_sample_carries_the_id_of_its_group_as_the_file_system_has_it),
 		cmocka_unit_test(a_group_seen_in_time_names_its_container_when_it_is_gone),
 		cmocka_unit_test(without_an_id_the_process_is_asked_then_its_parent),
-		cmocka_unit_test(a_container_is_believed_where_root_made_its_group),
-		cmocka_unit_test(a_claimed_container_has_the_names_of_no_pod),
-		cmocka_unit_test(a_group_that_cannot_be_opened_for_now_is_asked_again),
 		cmocka_unit_test(every_hierarchy_of_this_host_gives_ids_that_lead_back),
 	};
-	bool writable;
 
 	need_root_and_btf();
-	fp_cgroup_choose(&choice);
-	writable = choice.mount[0] && make_group(choice.mount);
-	remove_group();
-	if (!writable) {
-		puts("skipped: no control group can be made here");
+	if (!can_make_groups())
 		return SKIP;
-	}
 	return cmocka_run_group_tests(tests, NULL, leave_nothing);
 }
