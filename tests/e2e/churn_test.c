@@ -102,6 +102,7 @@ static struct fp_stack_record record_at(uint64_t time_ns, uint32_t exec_id)
 					 .tid = (uint32_t)watched,
 					 .time_ns = time_ns,
 					 .exec_id = exec_id,
+					 .user_len = 1, // of the program, not from inside an execve
 					 .start_ns = fork_ns - 1000,
 					 .start_boottime_ns = fork_ns - 1000 };
 }
