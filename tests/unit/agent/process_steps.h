@@ -109,9 +109,12 @@ static inline struct fp_stack_record record_at(uint64_t time, uint32_t tgid, uin
 
 static inline int view_of(uint64_t time, uint32_t tgid, uint64_t start, struct fp_process_view *ret)
 {
-	struct fp_stack_record record = record_at(time, tgid, start, 0);
+	struct { // the record's one frame behind it, at no address of interest
+		struct fp_stack_record record;
+		uint64_t frame;
+	} stack = { .record = record_at(time, tgid, start, 0) };
 
-	return fp_process_table_view(table, &record, ret);
+	return fp_process_table_view(table, &stack.record, ret);
 }
 
 static inline const char *name_in(const struct fp_process_view *view, uint64_t address)
