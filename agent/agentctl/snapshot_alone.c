@@ -163,7 +163,7 @@ static int run_session(const struct fp_snapshot_options *options,
 			     .tgid = ret->pid,
 			     .use_helper_walk = helper_walk },
 		.drain_interval_ns = DRAIN_NS,
-		.settle_budget_ns = 2 * FP_NS_PER_S,
+		.settle_budget_ns = settings->symbols_request_deadline_ns,
 	};
 	struct fp_session *session FP_CLEANUP(fp_session_freep) = NULL;
 	struct fp_refusal refusal = { 0 };
