@@ -137,7 +137,7 @@ static void choose_cgroups(struct fp_sampler *sampler, const struct btf *btf)
 	for (int i = 0; i < btf_vlen(type); i++) {
 		const struct btf_enum *row = &btf_enum(type)[i];
 
-		if (strcmp(btf__name_by_offset(btf, row->name_off), name))
+		if (strcmp(btf__name_by_offset(btf, row->name_off), name) != 0)
 			continue;
 		sampler->skeleton->rodata->fp_cgroup_subsystem = 1 + (uint32_t)row->val;
 		sampler->cgroup_subsystem = choice.subsystem;

@@ -4,3 +4,5 @@
 #define LIBBPF_OPTS(type, name, ...) struct type name
 #define json_array_foreach(array, i, item)                                                         \
 	for (i = 0; (item = json_array_get(array, i)) != NULL; i++)
+#define TAILQ_FOREACH(item, head, field)                                                           \
+	for ((item) = (head)->tqh_first; (item); (item) = (item)->field.tqe_next)
