@@ -12,15 +12,23 @@
 
 enum fp_offcpu_hook { // how off-CPU intervals are closed; the setting `off_cpu.hook`
 	FP_HOOK_AUTO,
-	FP_HOOK_SCHED_EXIT, // tp_btf/sched_exit_tp: in the returning task's context
+	FP_HOOK_SCHED_EXIT, // tp_btf/sched_exit_tp (6.16+): in the returning task's context
+	FP_HOOK_FEXIT,	    // fexit/schedule: there too, where the kernel allows trampolines
 	FP_HOOK_WAY_OUT,    // stack taken at sched_switch, before the task is away
+	FP_HOOK_COUNT
 };
-const char *fp_offcpu_hook_name(enum fp_offcpu_hook hook); // "sched_exit_tp", "way_out"
+const char *fp_offcpu_hook_name(enum fp_offcpu_hook hook); // "sched_exit_tp", "fexit", "way_out"
 
 struct fp_sampler_config {
 	uint32_t cpu_hz; // 0: no CPU profile
 	bool off_cpu;
 	enum fp_offcpu_hook hook;
+	// Time ready but not running is profiled too, and waiting to run after a wake-up is then
+	// no longer part of the blocked time. Needs off_cpu.
+	bool run_queue;
+	bool waker;	      // who woke a blocked thread is profiled too; needs off_cpu
+	uint32_t walk_budget; // off-CPU stacks walked per second, about; 0: 500
+	uint64_t quantum_ns;  // fixed; 0: adapted to walk_budget
 	uint32_t tgid;		     // only this process; 0: the whole host
 	bool kernel_threads_off_cpu; // count kernel threads' sleeps too
 	uint32_t count_entries;	     // stacks per source and epoch; 0: default by CPUs

@@ -21,12 +21,31 @@ typedef __UINT64_TYPE__ fp_u64;
 #define FP_MAX_FRAMES 127 /* per side; also kernel.perf_event_max_stack */
 #define FP_EPOCHS     2
 
-enum fp_source { FP_SOURCE_CPU, FP_SOURCE_OFFCPU, FP_SOURCE_COUNT };
+enum fp_source {
+	FP_SOURCE_CPU,	    /* on a CPU, at a tick */
+	FP_SOURCE_OFFCPU,   /* blocked: from leaving the CPU until back on it, or until woken */
+	FP_SOURCE_RUNQUEUE, /* ready but not running: preempted, or woken and waiting for a CPU */
+	FP_SOURCE_WAKER,    /* blocked, under the stack that blocked and the one that woke it */
+	FP_SOURCE_COUNT
+};
+
+/* What a thread is off the CPU for. Values are in records and keys. */
+enum fp_away_reason {
+	FP_AWAY_RUNNING, /* it is not away */
+	FP_AWAY_INTERRUPTIBLE,
+	FP_AWAY_UNINTERRUPTIBLE,
+	FP_AWAY_STOPPED,   /* stopped or traced */
+	FP_AWAY_PREEMPTED, /* left the CPU while it wanted to run */
+	FP_AWAY_WOKEN	   /* no longer blocked, not yet running */
+};
 
 enum fp_program {
 	FP_PROGRAM_CPU,	       /* perf event, one run per tick */
 	FP_PROGRAM_SWITCH_OUT, /* sched_switch: notes when and why a task left the CPU */
-	FP_PROGRAM_SWITCH_IN,  /* the task is back: duration and stack */
+	FP_PROGRAM_SWITCH_IN,  /* the task is back: the interval is closed, and perhaps kept */
+	FP_PROGRAM_RUN_QUEUE,  /* the same for the part of it, or the preemption, spent ready */
+	FP_PROGRAM_BLOCKED,    /* a visit to a task that is away when a window opens or closes */
+	FP_PROGRAM_WAKE,       /* sched_waking: when, and perhaps by whom, a task is woken */
 	FP_PROGRAM_COUNT
 };
 
@@ -36,13 +55,17 @@ enum fp_program {
  */
 #define FP_OUTCOMES(X)                                                                             \
 	X(AGGREGATED, KEPT, "aggregated", "counted in the map under its stack")                    \
-	X(NOTED, KEPT, "noted", "departure time and state stored with the task")                   \
+	X(NOTED, KEPT, "noted", "a time and a state stored with the task")                         \
+	X(NOT_KEPT, KEPT, "not_kept",                                                              \
+	  "an interval shorter than the quantum that its lot left out; those kept stand for it")   \
 	X(IDLE, FILTERED, "idle", "the idle task")                                                 \
 	X(KERNEL_THREAD, FILTERED, "kernel_thread", "a kernel thread, not asked for")              \
 	X(OTHER_PROCESS, FILTERED, "other_process", "not the process the session is about")        \
 	X(PREEMPTED, FILTERED, "preempted", "left the CPU while runnable, so it did not block")    \
 	X(EXITING, FILTERED, "exiting", "the task is dying and will not come back")                \
 	X(NOT_BLOCKED, FILTERED, "not_blocked", "the task that came back had no noted departure")  \
+	X(RETURNED, FILTERED, "returned", "came back while it was visited; counted there")         \
+	X(NOT_ASKED, FILTERED, "not_asked", "of a part of the interval that is not profiled")      \
 	X(MAP_FULL, DROPPED, "map_full", "the count map had no room for a new stack")              \
 	X(MAP_BUSY, DROPPED, "map_busy", "the count map's bucket was locked or gave an error")     \
 	X(NO_STORAGE, DROPPED, "no_storage", "no task storage could be had for the departure")     \
@@ -73,16 +96,19 @@ struct fp_key {
 
 /* Value of a count map. */
 struct fp_count {
-	fp_u64 count;	  /* samples, or off-CPU intervals */
-	fp_u64 value;	  /* nanoseconds off CPU; 0 for CPU samples */
-	fp_u32 tgid;	  /* so that a key whose frames never arrived still has a process */
-	fp_u32 announced; /* 1: the frames were sent in this epoch */
+	fp_u64 count;	 /* samples, or kept off-CPU intervals by their weight */
+	fp_u64 value;	 /* nanoseconds off CPU, estimated; 0 for CPU samples */
+	fp_u32 tgid;	 /* so that a key whose frames never arrived still has a process */
+	fp_u8 announced; /* 1: the frames were sent in this epoch */
+	fp_u8 source;	 /* enum fp_source; one map holds all of what the scheduler tells */
+	fp_u8 padding[2];
 };
 
 /* Per program and epoch, per CPU. */
 struct fp_totals {
 	fp_u64 runs;
 	fp_u64 outcomes[FP_OUTCOME_COUNT];
+	fp_u64 walks;		/* stacks walked */
 	fp_u64 value;		/* nanoseconds added to the count map */
 	fp_u64 announced;	/* stack records sent */
 	fp_u64 announce_failed; /* did not fit the ring; retried on the next hit */
@@ -106,7 +132,7 @@ struct fp_stack_record {
 	fp_u32 tid;
 	fp_u32 exec_id; /* changes at every exec */
 	fp_u8 source;	/* enum fp_source */
-	fp_u8 state;	/* off-CPU: 1 interruptible, 2 uninterruptible, 3 stopped or traced */
+	fp_u8 state;	/* off-CPU: enum fp_away_reason */
 	fp_u8 walk_end; /* enum fp_walk_end */
 	fp_u8 epoch;	/* 0 or 1 */
 	fp_u16 kernel_len;
@@ -118,11 +144,60 @@ struct fp_stack_record {
 	fp_u64 frames[];
 };
 
+/*
+ * A record of source FP_SOURCE_WAKER has no frames of its own: in their place, as user_len =
+ * 4 words, stand the keys (hi, lo) of the stack that blocked and of the one that woke it. The
+ * waker's own record is of that source too and has its frames, kernel_len + user_len of them,
+ * with state FP_AWAY_RUNNING, since nothing is ever counted under its key.
+ */
+#define FP_PAIR_WORDS 4
+
+/*
+ * How off-CPU intervals are kept. With quantum T an interval of d ≥ T counts for d, a shorter one
+ * with probability d/T for T. On the way out, where durations are not known yet, a departure is
+ * kept with probability 1/weight and what it comes to counts weight times. User space sets both
+ * to keep the walks within its budget; between two of its looks the brake does: for each `slice`
+ * of 100 ms in which more stacks were walked than slice_walks the quantum and the weight double.
+ */
+struct fp_offcpu_control {
+	fp_u64 quantum_ns;  /* 0: every interval is kept at its own length */
+	fp_u64 weight;	    /* at least 1 */
+	fp_u64 slice_walks; /* per 100 ms before the brake doubles; at least 1 */
+};
+
+#define FP_BRAKE_SLICE_NS 100000000ULL
+
+/* Durations of all closed intervals, kept or not, per epoch and CPU: [0] below 1 µs, [n] from
+ * 2^(n-1) µs to below 2^n µs, the last without an upper end (35 minutes). */
+#define FP_DURATION_BUCKETS 33
+struct fp_durations {
+	fp_u64 count[FP_DURATION_BUCKETS];
+	fp_u64 sum_ns[FP_DURATION_BUCKETS];
+};
+
+/* What a visit of all tasks does; see FP_PROGRAM_BLOCKED. */
+enum fp_visit {
+	FP_VISIT_MARK, /* a window opens: those away already are away from now on */
+	FP_VISIT_SUM,  /* a window closes: how many are away, and for how long in all */
+	FP_VISIT_CUT,  /* each interval ends here and the next one begins; see `quantum_ns` */
+};
+
+struct fp_visit_state {
+	fp_u32 what;	   /* enum fp_visit, set by user space before the visit */
+	fp_u32 kernel_only; /* set by user space: user stacks are not read */
+	fp_u64 now_ns;	   /* of the visit, CLOCK_MONOTONIC, set by user space */
+	fp_u64 quantum_ns; /* of a cut, set by user space */
+	fp_u64 weight;	   /* of a cut on the way out, set by user space */
+	struct fp_durations open; /* answer of SUM: intervals not closed yet */
+	fp_u32 tgid;		  /* whose user stack is being read now; 0: none is */
+	fp_u32 padding;
+};
+
 #define FP_STACK_RECORD_MAX (sizeof(struct fp_stack_record) + 2 * FP_MAX_FRAMES * sizeof(fp_u64))
 
 _Static_assert(sizeof(struct fp_key) == 16, "abi");
 _Static_assert(sizeof(struct fp_count) == 24, "abi");
 _Static_assert(sizeof(struct fp_stack_record) == 96, "abi");
-_Static_assert(sizeof(struct fp_totals) == 8 * (5 + FP_OUTCOME_COUNT), "abi");
+_Static_assert(sizeof(struct fp_totals) == 8 * (6 + FP_OUTCOME_COUNT), "abi");
 
 #endif

@@ -36,9 +36,12 @@ enum fp_build_kind {
 enum fp_profile_type {
 	FP_PROFILE_CPU = 1,	// value = samples; nanoseconds = samples × period_ns
 	FP_PROFILE_OFF_CPU = 2, // value = nanoseconds blocked
+	FP_PROFILE_RUN_QUEUE = 3, // value = nanoseconds ready to run but not running
+	FP_PROFILE_WAKER = 4,	  // value = nanoseconds blocked, by who ended it
 };
-#define FP_PROFILE_TYPES 3				     // array size for indexing by type
-const char *fp_profile_type_name(enum fp_profile_type type); // "cpu", "off_cpu"
+#define FP_PROFILE_TYPES 5 // array size for indexing by type
+// "cpu", "off_cpu", "run_queue", "waker"
+const char *fp_profile_type_name(enum fp_profile_type type);
 int fp_profile_type_from_name(const char *name);	     // or -ENOENT
 
 #define FP_BUILD_ID_MAX 32
@@ -112,7 +115,15 @@ struct fp_sample {
 	X(MAP_ENTRIES_PEAK, "map_entries_peak", "most stacks held in one epoch")                   \
 	X(MAP_CAPACITY, "map_capacity", "stacks one epoch can hold")                               \
 	X(EPOCHS, "epochs", "epoch switches in this window")                                       \
-	X(FRAMES_JIT, "frames_jit", "frames of JITed code that a perf map names")
+	X(FRAMES_JIT, "frames_jit", "frames of JITed code that a perf map names")                  \
+	X(INTERVALS, "intervals", "off-CPU intervals that ended or were cut, kept or not")         \
+	X(INTERVALS_NS, "intervals_ns", "their time in all, as measured and not estimated")        \
+	X(INTERVALS_CUT, "intervals_cut", "intervals that went on beyond the window's end")        \
+	X(QUANTUM_MIN_NS, "quantum_min_ns", "least quantum of threshold sampling")                 \
+	X(QUANTUM_MAX_NS, "quantum_max_ns", "greatest quantum of threshold sampling")              \
+	X(WEIGHT_MAX, "weight_max", "most intervals that one kept on the way out stands for")      \
+	X(WALKS, "walks", "off-CPU stacks walked")                                                 \
+	X(WALK_BUDGET, "walk_budget", "off-CPU stacks per second that may be walked, about")
 
 #define FP_QUALITY_ENUM(id, name, text) FP_QUALITY_##id,
 enum fp_quality_counter { FP_QUALITY_COUNTERS(FP_QUALITY_ENUM) FP_QUALITY_COUNT };
