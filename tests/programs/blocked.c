@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // blocked: one thread that is blocked until it is told, for what happens to it meanwhile. The
-// thread is called `blocked`, waits in wait_blocked, and says how long it was there. Lines on
+// thread is called `held`, waits in wait_blocked, and says how long it was there. Lines on
 // standard input:
 //   block    the thread begins to wait; answered by `blocked TID` when it is about to
 //   release  ends the wait; answered by the clock around it in nanoseconds
@@ -31,7 +31,7 @@ static void *blocked_main(void *argument)
 {
 	uint64_t *took_ns = argument, before;
 
-	prctl(PR_SET_NAME, "blocked");
+	prctl(PR_SET_NAME, "held");
 	printf("blocked %d\n", (int)syscall(SYS_gettid));
 	fflush(stdout);
 	before = clock_ns(CLOCK_MONOTONIC);
