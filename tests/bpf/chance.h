@@ -2,7 +2,8 @@
 //
 // chance: how far the estimate of a stack may be from the truth when its intervals were sampled
 // with a quantum T. An interval d < T counts T with probability d / T: the variance of its count
-// is d (T - d), and its lot changes the sum by T at most. Times in seconds.
+// is d (T - d), and its lot changes the sum by T at most. With a weight w, as on the way out, one
+// interval in w counts w d: variance d² (w - 1). Times in seconds.
 #pragma once
 
 #include <jansson.h>
@@ -14,8 +15,8 @@ struct spread {
 	double variance, largest; // the greatest that one interval's lot can change, s
 };
 
-// Of the estimate of a stack whose waits were so long. Times in seconds.
-static inline struct spread sampling_spread(const json_t *lengths, double quantum)
+// Of the estimate of a stack whose waits were so long, in buckets [waits, nanoseconds].
+static inline struct spread sampling_spread(const json_t *lengths, double quantum, double weight)
 {
 	struct spread spread = { 0 };
 	const json_t *bucket;
@@ -29,6 +30,10 @@ static inline struct spread sampling_spread(const json_t *lengths, double quantu
 		if (sum / count < quantum) {
 			spread.variance += sum * quantum - sum * sum / count;
 			spread.largest = quantum;
+		}
+		if (weight > 1) {
+			spread.variance += sum * sum / count * (weight - 1);
+			spread.largest = weight * sum / count;
 		}
 	}
 	return spread;
