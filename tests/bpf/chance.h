@@ -11,12 +11,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bpf/abi.h"
+
 struct spread {
 	double variance, largest; // the greatest that one interval's lot can change, s
 };
 
+// Adds `count` intervals of `sum` seconds in all, about as long as one another.
+static inline void spread_add(struct spread *spread, double count, double sum, double quantum,
+			      double weight)
+{
+	double squares = sum * sum / count;
+
+	if (sum / count < quantum) {
+		spread->variance += sum * quantum - squares;
+		spread->largest = fmax(spread->largest, quantum);
+	}
+	if (weight > 1) {
+		spread->variance += squares * (weight - 1);
+		spread->largest = fmax(spread->largest, sum / count * weight);
+	}
+}
+
 // Of the estimate of a stack whose waits were so long, in buckets [waits, nanoseconds].
-static inline struct spread sampling_spread(const json_t *lengths, double quantum, double weight)
+static inline struct spread stack_spread(const json_t *lengths, double quantum, double weight)
 {
 	struct spread spread = { 0 };
 	const json_t *bucket;
@@ -27,16 +45,22 @@ static inline struct spread sampling_spread(const json_t *lengths, double quantu
 		double count = (double)json_integer_value(json_array_get(bucket, 0));
 		double sum = (double)json_integer_value(json_array_get(bucket, 1)) / 1e9;
 
-		if (sum / count < quantum) {
-			spread.variance += sum * quantum - sum * sum / count;
-			spread.largest = quantum;
-		}
-		if (weight > 1) {
-			spread.variance += sum * sum / count * (weight - 1);
-			spread.largest = weight * sum / count;
-		}
+		spread_add(&spread, count, sum, quantum, weight);
 	}
 	return spread;
+}
+
+// Of a whole sampler in one epoch. Its buckets are an octave wide: a sum of squares can be an
+// eighth more than what equal lengths would make.
+static inline void epoch_spread(struct spread *spread, const struct fp_durations *durations,
+				double quantum, double weight)
+{
+	for (int i = 0; i < FP_DURATION_BUCKETS; i++) {
+		if (durations->count[i] > 0)
+			spread_add(spread, (double)durations->count[i],
+				   (double)durations->sum_ns[i] / 1e9, quantum,
+				   1 + (weight - 1) * 1.125);
+	}
 }
 
 // What the error of a sum of independent lots exceeds with a probability below `error` / `tests`,

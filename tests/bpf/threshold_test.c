@@ -12,8 +12,10 @@
 // Of so many comparisons some are beyond three standard errors by chance: of 540 one or two. So
 // what fails is what chance does in one of 10,000 such runs (FAMILY_ERROR), by Bernstein's
 // inequality, which holds however few intervals were kept; how many were beyond three is printed.
-// The stamps of two samplers lie some tens of nanoseconds apart, one running after the other:
-// a small allowance per interval. FP_TEST_FULL=1: 20 rounds of 60 s with T = 10 ms.
+// The samplers run one after the other, so their stamps of one return lie apart, by the walk of
+// the one in front where that kept the interval: some tens of microseconds, which are allowed for
+// (stamp_allowance). Each sampler's own total is also held against what itself measured of all
+// intervals, where nothing is to be allowed for. FP_TEST_FULL=1: 20 rounds of 60 s, T = 10 ms.
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,6 +63,10 @@ struct watcher {
 	struct leaves *leaves;
 	struct fp_totals in; // of all rounds
 	uint64_t weight;     // the greatest in this round
+	// Of all rounds, the whole host: what it measured of all intervals, kept or not, and what
+	// those kept come to.
+	double measured, estimated;
+	struct spread spread;
 };
 
 struct stack { // of one wait_<length>, over all rounds
@@ -132,6 +138,7 @@ static int take_count(enum fp_source source, const struct fp_key *key, const str
 
 static void drain(struct watcher *watcher)
 {
+	const struct fp_durations *durations;
 	struct fp_epoch epoch;
 
 	assert_int_equal(
@@ -140,6 +147,12 @@ static void drain(struct watcher *watcher)
 	watcher->set ^= 1;
 	if (epoch.weight_max > watcher->weight)
 		watcher->weight = epoch.weight_max;
+	durations = &epoch.durations[FP_DURATIONS_BLOCKED];
+	for (int i = 0; i < FP_DURATION_BUCKETS; i++)
+		watcher->measured += (double)durations->sum_ns[i] / 1e9;
+	watcher->estimated += (double)epoch.drained_value[FP_SOURCE_OFFCPU] / 1e9;
+	epoch_spread(&watcher->spread, durations, (double)epoch.quantum_max_ns / 1e9,
+		     (double)epoch.weight_max);
 	for (int outcome = 0; outcome < FP_OUTCOME_COUNT; outcome++) {
 		watcher->in.outcomes[outcome] +=
 		    epoch.totals[FP_PROGRAM_SWITCH_IN].outcomes[outcome];
@@ -201,7 +214,7 @@ static const struct leaf *main_leaf(const struct leaves *leaves, const char *com
 
 static uint32_t comparisons_planned(void)
 {
-	return 3 * STACKS * (ROUNDS + 1) * (FP_HOOK_COUNT - 1);
+	return (3 * STACKS * (ROUNDS + 1) + SAMPLERS) * (FP_HOOK_COUNT - 1);
 }
 
 static bool within(struct run *run, const char *what, double error, const struct spread *spread,
@@ -219,9 +232,13 @@ static bool within(struct run *run, const char *what, double error, const struct
 	return holds;
 }
 
-static double allowance_per_interval(enum fp_offcpu_hook hook)
+// How far the stamps of two samplers may be apart, and the walks of those in front.
+static double stamp_allowance(const struct run *run, const struct leaf *leaf)
 {
-	return hook == FP_HOOK_WAY_OUT ? 1e-6 : 0.3e-6;
+	double each = run->hook == FP_HOOK_WAY_OUT ? 1e-6 : 0.3e-6;
+
+	return 0.01 + each * (double)leaf->of[EXACT].count +
+	       50e-6 * (double)(leaf->of[ONCE].count + leaf->of[TWICE].count);
 }
 
 static int compare_stack(struct run *run, const json_t *waiter, struct stack *stack)
@@ -230,19 +247,19 @@ static int compare_stack(struct run *run, const json_t *waiter, struct stack *st
 	uint64_t waits = (uint64_t)json_integer_value(json_object_get(waiter, "waits"));
 	const struct leaf *leaf = main_leaf(&run->leaves, name);
 	double truth = (double)leaf->of[EXACT].value / 1e9, error[2];
-	double allowance = (double)leaf->of[EXACT].count * allowance_per_interval(run->hook);
+	double allowance = stamp_allowance(run, leaf);
 	struct spread spread[2], both;
 	int failures = 0;
 
-	assert_true(leaf->of[EXACT].count <= waits && leaf->of[EXACT].count * 10 >= waits * 9);
+	assert_true(leaf->of[EXACT].count <= waits && leaf->of[EXACT].count >= waits / 2);
 	snprintf(stack->name, sizeof(stack->name), "%s", name);
 	stack->rounds++;
 	for (int role = ONCE; role <= TWICE; role++) {
 		double quantum = (double)run->quantum_ns / 1e9 * (role == TWICE ? 2 : 1);
 
 		error[role] = (double)leaf->of[role].value / 1e9 - truth;
-		spread[role] = sampling_spread(json_object_get(waiter, "lengths"), quantum,
-					       (double)run->watchers[role].weight);
+		spread[role] = stack_spread(json_object_get(waiter, "lengths"), quantum,
+					    (double)run->watchers[role].weight);
 		stack->largest = fmax(stack->largest, spread[role].largest);
 		failures += !within(run, name, error[role], &spread[role], allowance);
 		stack->error[role] += error[role];
@@ -293,6 +310,28 @@ static int compare_means(struct run *run)
 	return failures;
 }
 
+// Nothing but sampling is between what a sampler measured and what it estimates.
+static int compare_totals(struct run *run)
+{
+	int failures = 0;
+
+	for (int role = 0; role < SAMPLERS; role++) {
+		const struct watcher *watcher = &run->watchers[role];
+		double error = watcher->estimated - watcher->measured;
+
+		print_message("  all stacks, %s: %.3f s measured, error %+.3f s, %+.2f standard "
+			      "errors\n",
+			      role == EXACT   ? "all kept"
+			      : role == TWICE ? "2 T"
+					      : "T",
+			      watcher->measured, error,
+			      watcher->spread.variance > 0 ? error / sqrt(watcher->spread.variance)
+							   : 0);
+		failures += !within(run, "all stacks", error, &watcher->spread, 1e-3);
+	}
+	return failures;
+}
+
 static int play_round(struct run *run, uint32_t seed)
 {
 	static char truth[1 << 17];
@@ -338,7 +377,7 @@ static void check_hook(enum fp_offcpu_hook hook)
 		      (double)run->quantum_ns / 1e6, run->budget, ROUNDS, run->seconds);
 	for (uint32_t seed = 1; seed <= ROUNDS; seed++)
 		failures += play_round(run, seed);
-	failures += compare_means(run);
+	failures += compare_means(run) + compare_totals(run);
 	print_message("  %u comparisons, %u beyond 3 standard errors, %d beyond chance\n",
 		      run->comparisons, run->beyond_three, failures);
 	assert_int_equal(run->watchers[EXACT].in.outcomes[FP_OUTCOME_NOT_KEPT], 0);
