@@ -114,11 +114,12 @@ static int make_cut(const struct fp_tree *tree, uint32_t max_nodes, struct cut *
 }
 
 // What the page calls the kinds of nodes, by enum fp_node_kind; the last stands for a cut.
-#define PRUNED (FP_NODE_UNKNOWN + 1)
+#define PRUNED FP_NODE_KINDS
 static const char *const kind_names[] = {
 	[FP_NODE_ROOT] = "root",     [FP_NODE_LABEL] = "label",	    [FP_NODE_USER] = "user",
 	[FP_NODE_KERNEL] = "kernel", [FP_NODE_JIT] = "jit",	    [FP_NODE_INLINE] = "inline",
-	[FP_NODE_ERROR] = "error",   [FP_NODE_UNKNOWN] = "unknown", [PRUNED] = "pruned",
+	[FP_NODE_ERROR] = "error",   [FP_NODE_UNKNOWN] = "unknown", [FP_NODE_WAIT] = "wait",
+	[FP_NODE_READY] = "ready",   [FP_NODE_WAKE] = "wake",	    [PRUNED] = "pruned",
 };
 
 enum column { PARENT, NAME, MODULE, KIND, SELF, TOTAL, CUT_NODES, COLUMNS };

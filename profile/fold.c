@@ -3,6 +3,8 @@
 
 #include "array.h"
 #include "framename.h"
+#include "mark.h"
+#include "wall.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -118,6 +120,18 @@ int fp_fold_stack(const struct fp_profile *profile, const uint32_t *frames, uint
 	return error ? error : fp_tree_add(tree, folder.stack, folder.stack_count, value);
 }
 
+// How a thread was off the CPU, on top of where.
+static int folder_mark(struct folder *folder, const struct fp_sample *sample)
+{
+	const char *state =
+	    fp_label_value(folder->namer.profile, sample->labels, FP_MARK_STATE_LABEL);
+	struct fp_tree_frame frame;
+
+	if (!fp_mark_frame(sample->type, state, &frame))
+		return 0;
+	return folder_push(folder, &frame);
+}
+
 static int folder_sample(struct folder *folder, const struct fp_sample *sample)
 {
 	const struct fp_profile *profile = folder->namer.profile;
@@ -128,9 +142,13 @@ static int folder_sample(struct folder *folder, const struct fp_sample *sample)
 	if (folder->options->root_label)
 		label = fp_label_value(profile, sample->labels, folder->options->root_label);
 	error = folder_stack(folder, profile->stack_frames + stack->first, stack->count, label);
+	if (!error && folder->options->wall)
+		error = folder_mark(folder, sample);
 	if (error)
 		return error;
-	return fp_tree_add(folder->tree, folder->stack, folder->stack_count, sample->value);
+	return fp_tree_add(folder->tree, folder->stack, folder->stack_count,
+			   folder->options->wall ? fp_wall_sample_ns(profile, sample)
+						 : sample->value);
 }
 
 int fp_fold_profile(const struct fp_profile *profile, const struct fp_fold_options *options,
@@ -146,7 +164,7 @@ int fp_fold_profile(const struct fp_profile *profile, const struct fp_fold_optio
 	if (!folder.known)
 		return -ENOMEM;
 	for (uint32_t i = 0; !error && i < profile->samples_count; i++) {
-		if (profile->samples[i].type == options->type)
+		if (fp_fold_wants(options, &profile->samples[i]))
 			error = folder_sample(&folder, &profile->samples[i]);
 	}
 	return error;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framename.h"
 
+#include "mark.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -88,8 +90,10 @@ static int name_error(struct fp_frame_namer *namer, const struct fp_frame *frame
 	FP_AUTOBUF struct fp_buf text = { 0 };
 	const char *cause = fp_profile_str(namer->profile, frame->name);
 
-	ret_frame->kind = FP_NODE_ERROR;
 	fp_buf_printf(&text, cause[0] == '[' ? "%s" : "[%s]", cause);
+	if (text.error)
+		return text.error;
+	ret_frame->kind = fp_mark_kind((const char *)text.data, text.len);
 	return namer_keep(namer, &text, ret_frame);
 }
 
