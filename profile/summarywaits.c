@@ -33,21 +33,17 @@ static bool is_sampled(const struct fp_summary *summary)
 	       fp_summary_counter(summary, FP_QUALITY_WEIGHT_MAX) > 1;
 }
 
+// What was measured is of whole hosts; a selection shows a part of it.
 static void measured_line(const struct fp_summary *summary)
 {
-	uint64_t measured = fp_summary_counter(summary, FP_QUALITY_INTERVALS_NS);
-	uint64_t drawn = fp_summary_ns(summary);
-	bool more = drawn > measured;
-
 	say(summary, "Measured: ");
 	say_intervals(summary, fp_summary_counter(summary, FP_QUALITY_INTERVALS));
 	say(summary, " took ");
-	say_time(summary, measured);
-	if (is_sampled(summary) && drawn != measured) {
-		say(summary, "; the picture is an estimate and shows ");
-		fp_text_percent(more ? drawn - measured : measured - drawn, measured, 1,
-				summary->text);
-		say(summary, more ? " more" : " less");
+	say_time(summary, fp_summary_counter(summary, FP_QUALITY_INTERVALS_NS));
+	say(summary, " in all");
+	if (is_sampled(summary)) {
+		say(summary, "; the picture, an estimate, shows ");
+		say_time(summary, fp_summary_ns(summary));
 	}
 	say(summary, ".\n");
 }

@@ -128,8 +128,8 @@ static const struct summary_case cases[] = {
 	    .hook = "sched_exit_tp",
 	    .text =
 		"Off-CPU: 9,000 waits, 1.00 ms blocked; 0 lost.\n"
-		"Measured: 10,000 intervals took 980 µs; the picture is an estimate and shows "
-		"2.0 % more.\n"
+		"Measured: 10,000 intervals took 980 µs in all; the picture, an estimate, shows "
+		"1.00 ms.\n"
 		"Kept: every interval of 160 ns or more, shorter ones by chance in proportion to "
 		"their length (quantum from 40 ns to 160 ns).\n"
 		"By chance: about ±1.3 % of the total, ±13 % of a box that is 1 % of it.\n"
@@ -147,7 +147,7 @@ static const struct summary_case cases[] = {
 			  { FP_QUALITY_INTERVALS, 3 },
 			  { FP_QUALITY_INTERVALS_NS, 1000000 } },
 	    .text = "Off-CPU: 3 waits, 1.00 ms blocked; 0 lost.\n"
-		    "Measured: 3 intervals took 1.00 ms.\n"
+		    "Measured: 3 intervals took 1.00 ms in all.\n"
 		    "Kept: every interval, at its own length.\n",
 	    .line = "3 waits, 1.00 ms blocked; 0 lost, 0 dropped",
 	},
@@ -164,8 +164,8 @@ static const struct summary_case cases[] = {
 			  { FP_QUALITY_WALKS, 1 } },
 	    .hook = "way_out",
 	    .text = "Off-CPU: 4 waits, 1.00 ms blocked; 0 lost.\n"
-		    "Measured: 1 interval took 2.00 ms; the picture is an estimate and shows "
-		    "50.0 % less.\n"
+		    "Measured: 1 interval took 2.00 ms in all; the picture, an estimate, shows "
+		    "1.00 ms.\n"
 		    "Kept: every interval of 100 ns or more, shorter ones by chance in proportion "
 		    "to their length, among those picked on the way out.\n"
 		    "Picked on the way out: one departure stands for up to 4.\n"
