@@ -77,27 +77,38 @@ static int folder_explain(struct folder *folder, uint32_t count)
 	return folder_push(folder, &frame);
 }
 
-static int folder_stack(struct folder *folder, const uint32_t *frames, uint32_t count,
-			const char *label)
+static int folder_frames(struct folder *folder, const uint32_t *frames, uint32_t count,
+			 const struct fp_frame_parts *parts)
 {
-	uint32_t skipped = folder->options->kernel_frames
-			       ? 0
-			       : fp_frame_kernel_count(folder->namer.profile, frames, count);
-	int error;
+	const struct fp_profile *profile = folder->namer.profile;
+	int error = 0;
 
-	folder->stack_count = 0;
-	error = folder_label(folder, label);
-	if (!error && skipped == count)
-		error = folder_explain(folder, count);
-	for (uint32_t i = count; !error && i-- > skipped;) {
+	for (uint32_t i = count; !error && i-- > 0;) {
 		struct fp_tree_frame frame;
 
-		error = folder_name(folder, frames[i],
-				    fp_frame_is_leaf(folder->namer.profile, frames, i), &frame);
+		if (!fp_frame_is_shown(parts, i))
+			continue;
+		error = folder_name(folder, frames[i], fp_frame_is_leaf(profile, frames, i, parts),
+				    &frame);
 		if (!error)
 			error = folder_push(folder, &frame);
 	}
 	return error;
+}
+
+static int folder_stack(struct folder *folder, const uint32_t *frames, uint32_t count,
+			const char *label)
+{
+	struct fp_frame_parts parts;
+	int error;
+
+	fp_frame_parts(folder->namer.profile, frames, count, folder->options->kernel_frames,
+		       &parts);
+	folder->stack_count = 0;
+	error = folder_label(folder, label);
+	if (!error && parts.start == count && parts.mark == UINT32_MAX)
+		error = folder_explain(folder, count);
+	return error ? error : folder_frames(folder, frames, count, &parts);
 }
 
 static int folder_init(struct folder *folder, const struct fp_profile *profile,

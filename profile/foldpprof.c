@@ -114,17 +114,19 @@ static int export_mark(struct fp_export *export, const struct fp_sample *sample)
 static int export_stack(struct fp_export *export, const uint32_t *frames, uint32_t count)
 {
 	const struct fp_profile *profile = export->namer.profile;
-	uint32_t skipped =
-	    export->options->kernel_frames ? 0 : fp_frame_kernel_count(profile, frames, count);
+	struct fp_frame_parts parts;
 	int error = 0;
 
-	if (skipped == count)
+	fp_frame_parts(profile, frames, count, export->options->kernel_frames, &parts);
+	if (parts.start == count && parts.mark == UINT32_MAX)
 		return export_explanation(export, count);
 	if (FP_ARRAY_ROOM(export, stack, count))
 		return -ENOMEM;
-	for (uint32_t i = skipped; !error && i < count; i++)
-		error = export_location(export, frames[i], fp_frame_is_leaf(profile, frames, i),
-					&export->stack[export->stack_count++]);
+	for (uint32_t i = 0; !error && i < count; i++)
+		if (fp_frame_is_shown(&parts, i))
+			error = export_location(export, frames[i],
+						fp_frame_is_leaf(profile, frames, i, &parts),
+						&export->stack[export->stack_count++]);
 	return error;
 }
 

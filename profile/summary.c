@@ -62,8 +62,8 @@ static const struct {
 	const char *one, *many, *time;
 } wait_words[FP_PROFILE_TYPES] = {
 	[FP_PROFILE_OFF_CPU] = { "wait", "waits", "blocked" },
-	[FP_PROFILE_RUN_QUEUE] = { "wait", "waits", "ready to run but not running" },
-	[FP_PROFILE_WAKER] = { "wake-up", "wake-ups", "blocked, by who ended it" },
+	[FP_PROFILE_RUN_QUEUE] = { "wait", "waits", "ready to run" },
+	[FP_PROFILE_WAKER] = { "wake-up", "wake-ups", "blocked before them" },
 };
 
 // "2,970 samples of 2,974 expected (99.9 %)" or "1,204 waits, 12.3 s blocked".

@@ -179,15 +179,15 @@ static const struct summary_case cases[] = {
 	    .what = "each type has its words",
 	    .type = FP_PROFILE_RUN_QUEUE,
 	    .counters = { { FP_QUALITY_SAMPLES, 2 } },
-	    .text = "Run queue: 2 waits, 0 ns ready to run but not running; 0 lost.\n",
-	    .line = "2 waits, 0 ns ready to run but not running; 0 lost, 0 dropped",
+	    .text = "Run queue: 2 waits, 0 ns ready to run; 0 lost.\n",
+	    .line = "2 waits, 0 ns ready to run; 0 lost, 0 dropped",
 	},
 	{
 	    .what = "wakers too",
 	    .type = FP_PROFILE_WAKER,
 	    .counters = { { FP_QUALITY_SAMPLES, 1 } },
-	    .text = "Wakers: 1 wake-up, 0 ns blocked, by who ended it; 0 lost.\n",
-	    .line = "1 wake-up, 0 ns blocked, by who ended it; 0 lost, 0 dropped",
+	    .text = "Wakers: 1 wake-up, 0 ns blocked before them; 0 lost.\n",
+	    .line = "1 wake-up, 0 ns blocked before them; 0 lost, 0 dropped",
 	},
 };
 
