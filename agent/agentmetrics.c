@@ -39,6 +39,17 @@
 #define SWITCH_IN_ROW(id, class, label, text)                                                      \
 	RUNS_ROW("switch_in", FP_PROGRAM_SWITCH_IN, id, CLASS_##class, label)
 
+#define RUN_QUEUE_ROW(id, class, label, text)                                                      \
+	RUNS_ROW("run_queue", FP_PROGRAM_RUN_QUEUE, id, CLASS_##class, label)
+#define BLOCKED_ROW(id, class, label, text)                                                        \
+	RUNS_ROW("blocked", FP_PROGRAM_BLOCKED, id, CLASS_##class, label)
+#define WAKE_ROW(id, class, label, text) RUNS_ROW("wake", FP_PROGRAM_WAKE, id, CLASS_##class, label)
+#define WAKER_ROW(id, class, label, text)                                                          \
+	RUNS_ROW("waker", FP_PROGRAM_WAKER, id, CLASS_##class, label)
+#define RELABEL_HELP   "Samples and intervals that a relabel rule dropped."
+#define INTERVALS_HELP "Intervals off the CPU that ended or were cut, kept or not."
+#define WALKS_HELP     "Stacks walked for off-CPU profiles."
+
 #define BPF_TIME_ROW(program, label)                                                               \
 	[FP_M_BPF_RUN_NS_FIRST + (program)] = {                                                    \
 		.name = "fleetprof_agent_bpf_run_seconds_total",                                   \
@@ -94,13 +105,39 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 		 "Samples and intervals drained from the kernel's maps."),
 	LABELLED(SAMPLES_TAKEN_OFF_CPU, "samples_taken_total", "source=\"off_cpu\"",
 		 "Samples and intervals drained from the kernel's maps."),
+	LABELLED(SAMPLES_TAKEN_RUN_QUEUE, "samples_taken_total", "source=\"run_queue\"",
+		 "Samples and intervals drained from the kernel's maps."),
+	LABELLED(SAMPLES_TAKEN_WAKER, "samples_taken_total", "source=\"waker\"",
+		 "Samples and intervals drained from the kernel's maps."),
 	SECONDS(OFF_CPU_NS, COUNTER, "off_cpu_seconds_total", NULL,
-		"Time off the CPU that the drained intervals add up to."),
+		"Time blocked that the kept intervals stand for: an estimate."),
+	SECONDS(RUN_QUEUE_NS, COUNTER, "run_queue_seconds_total", NULL,
+		"Time ready but not running that the kept intervals stand for: an estimate."),
+	LABELLED(INTERVALS, "intervals_total", "state=\"blocked\"", INTERVALS_HELP),
+	SECONDS(INTERVALS_NS, COUNTER, "interval_seconds_total", "state=\"blocked\"",
+		"Time of all intervals off the CPU, kept or not, as measured."),
+	LABELLED(READY_INTERVALS, "intervals_total", "state=\"ready\"", INTERVALS_HELP),
+	SECONDS(READY_INTERVALS_NS, COUNTER, "interval_seconds_total", "state=\"ready\"",
+		"Time of all intervals off the CPU, kept or not, as measured."),
+	LABELLED(OFF_CPU_WALKS, "off_cpu_walks_total", "of=\"sleeper\"", WALKS_HELP),
+	LABELLED(WAKER_WALKS, "off_cpu_walks_total", "of=\"waker\"", WALKS_HELP),
+	SECONDS(QUANTUM, GAUGE, "off_cpu_quantum_seconds", NULL,
+		"Quantum of threshold sampling: shorter intervals are kept in proportion."),
+	GAUGE(WEIGHT, "off_cpu_weight",
+	      "Departures that one kept on the way out stands for; 1 with the other hooks."),
+	COUNTER(CUTS_MISSED, "off_cpu_cuts_missed_total",
+		"Windows at whose end blocked intervals could not be cut: they count when they end."),
 	LABELLED(STACKS_LOST_CPU, "stacks_lost_total", "source=\"cpu\"",
 		 "Samples and intervals whose frames never reached user space."),
 	LABELLED(STACKS_LOST_OFF_CPU, "stacks_lost_total", "source=\"off_cpu\"",
 		 "Samples and intervals whose frames never reached user space."),
-	FP_OUTCOMES(CPU_ROW) FP_OUTCOMES(SWITCH_OUT_ROW) FP_OUTCOMES(SWITCH_IN_ROW) COUNTER(
+	LABELLED(STACKS_LOST_RUN_QUEUE, "stacks_lost_total", "source=\"run_queue\"",
+		 "Samples and intervals whose frames never reached user space."),
+	LABELLED(STACKS_LOST_WAKER, "stacks_lost_total", "source=\"waker\"",
+		 "Samples and intervals whose frames never reached user space."),
+	FP_OUTCOMES(CPU_ROW) FP_OUTCOMES(SWITCH_OUT_ROW) FP_OUTCOMES(SWITCH_IN_ROW)
+	    FP_OUTCOMES(RUN_QUEUE_ROW) FP_OUTCOMES(BLOCKED_ROW) FP_OUTCOMES(WAKE_ROW)
+		FP_OUTCOMES(WAKER_ROW) COUNTER(
 	    RETURNS_UNSEEN, "off_cpu_returns_unseen_total",
 	    "Blocked intervals whose end no hook saw, found and lost at the next departure."),
 	COUNTER(BALANCE_ERRORS, "balance_errors_total",
@@ -108,6 +145,10 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 	BPF_TIME_ROW(FP_PROGRAM_CPU, "cpu"),
 	BPF_TIME_ROW(FP_PROGRAM_SWITCH_OUT, "switch_out"),
 	BPF_TIME_ROW(FP_PROGRAM_SWITCH_IN, "switch_in"),
+	BPF_TIME_ROW(FP_PROGRAM_RUN_QUEUE, "run_queue"),
+	BPF_TIME_ROW(FP_PROGRAM_BLOCKED, "blocked"),
+	BPF_TIME_ROW(FP_PROGRAM_WAKE, "wake"),
+	BPF_TIME_ROW(FP_PROGRAM_WAKER, "waker"),
 	GAUGE(MAP_BYTES, "bpf_map_bytes", "Kernel memory held by the BPF maps."),
 	GAUGE(MAP_ENTRIES_PEAK, "bpf_map_entries_peak", "Most stacks held in one epoch so far."),
 	GAUGE(MAP_CAPACITY, "bpf_map_max_entries", "Stacks that one epoch can hold."),
@@ -170,6 +211,10 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 		"Sets of labels that a relabel rule could not be applied to."),
 	LABELLED(RELABEL_DROPPED_CPU, "samples_relabel_dropped_total", "source=\"cpu\"",
 		 "Samples and intervals that a relabel rule dropped."),
+	LABELLED(RELABEL_DROPPED_RUN_QUEUE, "samples_relabel_dropped_total",
+		 "source=\"run_queue\"", RELABEL_HELP),
+	LABELLED(RELABEL_DROPPED_WAKER, "samples_relabel_dropped_total", "source=\"waker\"",
+		 RELABEL_HELP),
 	LABELLED(RELABEL_DROPPED_OFF_CPU, "samples_relabel_dropped_total", "source=\"off_cpu\"",
 		 "Samples and intervals that a relabel rule dropped."),
 	COUNTER(WINDOWS, "windows_total", "Windows closed."),

@@ -15,7 +15,7 @@
 #define GIB (1024ULL * MIB)
 #define S   FP_NS_PER_S
 
-static const char *const hooks[] = { "auto", "sched_exit_tp", "way_out", NULL };
+static const char *const hooks[] = { "auto", "sched_exit_tp", "fexit", "way_out", NULL };
 static const char *const walks[] = { "auto", "frame_pointer", "helper", NULL };
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
 
@@ -48,6 +48,16 @@ static const struct fp_setting rows[] = {
 	ROW(off_cpu, enabled, BOOL, "yes", 0, 0, true, "Measure time that threads spend blocked."),
 	PICK(off_cpu, hook, "auto", hooks, true,
 	     "Where the stack of a blocked thread is taken; auto takes the first the kernel has."),
+	ROW(off_cpu, walk_budget, U32, "500", 10, 1000000, true,
+	    "Stacks of blocked threads walked per second on this host, about; which intervals are "
+	    "kept is chosen so that totals stay unbiased, see overhead.md."),
+	TIME(off_cpu, quantum, "0s", 0, 3600 * S, true,
+	     "Intervals of at least this are all kept, shorter ones in proportion; 0s adapts it to "
+	     "off_cpu.walk_budget."),
+	ROW(off_cpu, run_queue, BOOL, "no", 0, 0, true,
+	    "Measure time that threads are ready but not running too, apart from blocked time."),
+	ROW(off_cpu, wakers, BOOL, "no", 0, 0, true,
+	    "Show who woke blocked threads, within a second budget of off_cpu.walk_budget."),
 	ROW(off_cpu, kernel_threads, BOOL, "no", 0, 0, true, "Measure blocked kernel threads too."),
 	ROW(limits, stacks, U32, "0", 0, 1U << 22, true,
 	    "Different stacks per source that one drain interval can hold; 0 chooses by the "
@@ -375,6 +385,10 @@ void fp_agent_config_sampler(const struct fp_agent_config *config, bool walk_by_
 		.cpu_hz = config->cpu_enabled ? config->cpu_hz : 0,
 		.off_cpu = config->off_cpu_enabled,
 		.hook = config->off_cpu_hook,
+		.walk_budget = config->off_cpu_walk_budget,
+		.quantum_ns = config->off_cpu_quantum_ns,
+		.run_queue = config->off_cpu_run_queue,
+		.waker = config->off_cpu_wakers,
 		.kernel_threads_off_cpu = config->off_cpu_kernel_threads,
 		.count_entries = config->limits_stacks,
 		.ring_bytes = (uint32_t)config->limits_ring_size,

@@ -25,6 +25,10 @@ struct fp_agent_config {
 
 	bool off_cpu_enabled;
 	uint32_t off_cpu_hook; // enum fp_offcpu_hook
+	uint32_t off_cpu_walk_budget;
+	uint64_t off_cpu_quantum_ns;
+	bool off_cpu_run_queue;
+	bool off_cpu_wakers;
 	bool off_cpu_kernel_threads;
 
 	uint32_t limits_stacks;

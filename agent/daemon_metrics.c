@@ -25,9 +25,16 @@ static void set_session(struct fp_daemon *daemon, const struct fp_session_stats 
 	set(daemon, FP_M_SAMPLES_TAKEN_CPU, stats->samples[FP_SOURCE_CPU]);
 	set(daemon, FP_M_SAMPLES_TAKEN_OFF_CPU, stats->samples[FP_SOURCE_OFFCPU]);
 	set(daemon, FP_M_OFF_CPU_NS, stats->value[FP_SOURCE_OFFCPU]);
+	set(daemon, FP_M_SAMPLES_TAKEN_RUN_QUEUE, stats->samples[FP_SOURCE_RUNQUEUE]);
+	set(daemon, FP_M_SAMPLES_TAKEN_WAKER, stats->samples[FP_SOURCE_WAKER]);
+	set(daemon, FP_M_RUN_QUEUE_NS, stats->value[FP_SOURCE_RUNQUEUE]);
+	set(daemon, FP_M_STACKS_LOST_RUN_QUEUE, stats->stacks_lost[FP_SOURCE_RUNQUEUE]);
+	set(daemon, FP_M_STACKS_LOST_WAKER, stats->stacks_lost[FP_SOURCE_WAKER]);
 	set(daemon, FP_M_STACKS_LOST_CPU, stats->stacks_lost[FP_SOURCE_CPU]);
 	set(daemon, FP_M_STACKS_LOST_OFF_CPU, stats->stacks_lost[FP_SOURCE_OFFCPU]);
-	set(daemon, FP_M_RETURNS_UNSEEN, stats->totals[FP_PROGRAM_SWITCH_OUT].unclosed);
+	set(daemon, FP_M_RETURNS_UNSEEN,
+	    stats->totals[FP_PROGRAM_SWITCH_OUT].unclosed +
+		stats->totals[FP_PROGRAM_SWITCH_IN].unclosed);
 	set(daemon, FP_M_BALANCE_ERRORS, stats->balance_errors);
 	set(daemon, FP_M_MAP_BYTES, stats->map_bytes);
 	set(daemon, FP_M_MAP_ENTRIES_PEAK, stats->entries_peak);
@@ -53,6 +60,34 @@ static void set_session(struct fp_daemon *daemon, const struct fp_session_stats 
 	set(daemon, FP_M_RELABEL_OVERRUNS, stats->labels.relabel_overruns);
 	set(daemon, FP_M_RELABEL_DROPPED_CPU, stats->relabel_dropped[FP_SOURCE_CPU]);
 	set(daemon, FP_M_RELABEL_DROPPED_OFF_CPU, stats->relabel_dropped[FP_SOURCE_OFFCPU]);
+	set(daemon, FP_M_RELABEL_DROPPED_RUN_QUEUE, stats->relabel_dropped[FP_SOURCE_RUNQUEUE]);
+	set(daemon, FP_M_RELABEL_DROPPED_WAKER, stats->relabel_dropped[FP_SOURCE_WAKER]);
+}
+
+static void set_intervals(struct fp_daemon *daemon, const struct fp_session_stats *stats)
+{
+	uint64_t counts[FP_DURATIONS_ROWS] = { 0 }, sums[FP_DURATIONS_ROWS] = { 0 };
+
+	for (int row = 0; row < FP_DURATIONS_ROWS; row++) {
+		for (int i = 0; i < FP_DURATION_BUCKETS; i++) {
+			counts[row] += stats->durations[row].count[i];
+			sums[row] += stats->durations[row].sum_ns[i];
+		}
+	}
+	set(daemon, FP_M_INTERVALS,
+	    counts[FP_DURATIONS_BLOCKED] + counts[FP_DURATIONS_CUT_BLOCKED]);
+	set(daemon, FP_M_INTERVALS_NS, sums[FP_DURATIONS_BLOCKED] + sums[FP_DURATIONS_CUT_BLOCKED]);
+	set(daemon, FP_M_READY_INTERVALS,
+	    counts[FP_DURATIONS_READY] + counts[FP_DURATIONS_CUT_READY]);
+	set(daemon, FP_M_READY_INTERVALS_NS,
+	    sums[FP_DURATIONS_READY] + sums[FP_DURATIONS_CUT_READY]);
+	set(daemon, FP_M_OFF_CPU_WALKS,
+	    stats->totals[FP_PROGRAM_SWITCH_OUT].walks + stats->totals[FP_PROGRAM_SWITCH_IN].walks +
+		stats->totals[FP_PROGRAM_BLOCKED].walks);
+	set(daemon, FP_M_WAKER_WALKS, stats->totals[FP_PROGRAM_WAKE].walks);
+	set(daemon, FP_M_QUANTUM, stats->quantum_ns);
+	set(daemon, FP_M_WEIGHT, stats->weight);
+	set(daemon, FP_M_CUTS_MISSED, stats->cut_missed);
 }
 
 static void set_names(struct fp_daemon *daemon)
@@ -92,4 +127,5 @@ void fp_daemon_metrics_update(struct fp_daemon *daemon)
 	fp_daemon_session_stats(daemon, &stats);
 	set_programs(daemon, &stats);
 	set_session(daemon, &stats);
+	set_intervals(daemon, &stats);
 }

@@ -7,6 +7,8 @@
 #include "common/clock.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "epochmaps.h"
+#include "outcomes.h"
 #include "privilege.h"
 
 #include <errno.h>
@@ -185,10 +187,7 @@ void fp_daemon_session_set_timers(struct fp_daemon *daemon)
 static void add_stats(struct fp_session_stats *sum, const struct fp_session_stats *one)
 {
 	for (int program = 0; program < FP_PROGRAM_COUNT; program++) {
-		sum->totals[program].runs += one->totals[program].runs;
-		for (int outcome = 0; outcome < FP_OUTCOME_COUNT; outcome++)
-			sum->totals[program].outcomes[outcome] +=
-			    one->totals[program].outcomes[outcome];
+		fp_totals_add(&sum->totals[program], &one->totals[program]);
 		sum->bpf_run_ns[program] += one->bpf_run_ns[program];
 		sum->bpf_runs[program] += one->bpf_runs[program];
 	}
@@ -198,6 +197,9 @@ static void add_stats(struct fp_session_stats *sum, const struct fp_session_stat
 		sum->stacks_lost[source] += one->stacks_lost[source];
 		sum->relabel_dropped[source] += one->relabel_dropped[source];
 	}
+	for (int row = 0; row < FP_DURATIONS_ROWS; row++)
+		fp_durations_add(&sum->durations[row], &one->durations[row]);
+	sum->cut_missed += one->cut_missed;
 	sum->epochs += one->epochs;
 	sum->sideband_events += one->sideband_events;
 	sum->sideband_lost += one->sideband_lost;

@@ -22,16 +22,14 @@ static void add_number(struct fp_buf *json, const char *name, uint64_t value)
 
 static void add_programs(struct fp_buf *json, const struct fp_session_stats *stats)
 {
-	static const char *const programs[] = { "cpu", "switch_out", "switch_in" };
 	static const char *const outcomes[] = {
 #define OUTCOME(id, class, label, text) label,
 		FP_OUTCOMES(OUTCOME)
 	};
 
-	_Static_assert(FP_ARRAY_SIZE(programs) == FP_PROGRAM_COUNT, "a name for every program");
 	fp_buf_str(json, ",\"programs\":{");
 	for (size_t program = 0; program < FP_PROGRAM_COUNT; program++) {
-		fp_buf_printf(json, "%s\"%s\":{", program ? "," : "", programs[program]);
+		fp_buf_printf(json, "%s\"%s\":{", program ? "," : "", fp_program_names[program]);
 		add_number(json, "runs", stats->totals[program].runs);
 		for (size_t i = 0; i < FP_OUTCOME_COUNT; i++) {
 			if (!stats->totals[program].outcomes[i])
@@ -47,9 +45,11 @@ static void add_programs(struct fp_buf *json, const struct fp_session_stats *sta
 static void add_source(const struct fp_daemon *daemon, struct fp_buf *json, enum fp_source source,
 		       const struct fp_session_stats *stats)
 {
+	static const char *const names[FP_SOURCE_COUNT] = { "cpu", "off_cpu", "run_queue",
+							    "waker" };
 	const char *hook = stats->hook[source];
 
-	fp_buf_printf(json, ",\"%s\":{", source == FP_SOURCE_CPU ? "cpu" : "off_cpu");
+	fp_buf_printf(json, ",\"%s\":{", names[source]);
 	add_text(json, "hook", hook && hook[0] ? hook : "off");
 	fp_buf_str(json, ",");
 	if (source == FP_SOURCE_CPU) {
@@ -59,6 +59,12 @@ static void add_source(const struct fp_daemon *daemon, struct fp_buf *json, enum
 			   daemon->config.cpu_enabled ? daemon->config.cpu_hz : 0);
 	} else {
 		add_number(json, "nanoseconds", stats->value[source]);
+		fp_buf_str(json, ",");
+		add_number(json, "quantum_ns", stats->quantum_ns);
+		fp_buf_str(json, ",");
+		add_number(json, "weight", stats->weight);
+		fp_buf_str(json, ",");
+		add_number(json, "walk_budget", daemon->config.off_cpu_walk_budget);
 	}
 	fp_buf_str(json, ",");
 	add_number(json, "samples", stats->samples[source]);
@@ -109,6 +115,10 @@ static void add_session(const struct fp_daemon *daemon, struct fp_buf *json)
 	add_number(json, "cpus", stats.cpus);
 	add_source(daemon, json, FP_SOURCE_CPU, &stats);
 	add_source(daemon, json, FP_SOURCE_OFFCPU, &stats);
+	if (daemon->config.off_cpu_run_queue)
+		add_source(daemon, json, FP_SOURCE_RUNQUEUE, &stats);
+	if (daemon->config.off_cpu_wakers)
+		add_source(daemon, json, FP_SOURCE_WAKER, &stats);
 	for (size_t i = 0; i < FP_ARRAY_SIZE(numbers); i++) {
 		uint64_t value;
 
@@ -242,7 +252,8 @@ static void next_warning(struct fp_buf *json, bool *first)
 
 static void warn_of_losses(const struct fp_daemon *daemon, struct fp_buf *json, bool *first)
 {
-	static const char *const sources[FP_SOURCE_COUNT] = { "CPU samples", "off-CPU intervals" };
+	static const char *const sources[FP_SOURCE_COUNT] = { "CPU samples", "off-CPU intervals",
+							      "run-queue intervals", "wake-ups" };
 	struct fp_session_stats stats = { 0 };
 
 	if (!daemon->session)

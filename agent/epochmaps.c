@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,18 +37,18 @@ static int grow(struct fp_batch_space *space, uint32_t capacity)
 	return 0;
 }
 
-static int hand_out(const struct fp_batch_space *space, uint32_t count, enum fp_source source,
-		    fp_count_fn fn, void *context)
+static int hand_out(const struct fp_batch_space *space, uint32_t count, fp_count_fn fn,
+		    void *context)
 {
 	int error = 0;
 
 	for (uint32_t i = 0; i < count && !error; i++)
-		error = fn(source, &space->keys[i], &space->counts[i], context);
+		error = fn((enum fp_source)space->counts[i].source, &space->keys[i],
+			   &space->counts[i], context);
 	return error;
 }
 
-int fp_count_map_drain(int map_fd, enum fp_source source, struct fp_batch_space *space,
-		       fp_count_fn fn, void *context)
+int fp_count_map_drain(int map_fd, struct fp_batch_space *space, fp_count_fn fn, void *context)
 {
 	uint32_t position, *from = NULL;
 	int result = 0, error = 0;
@@ -61,7 +62,7 @@ int fp_count_map_drain(int map_fd, enum fp_source source, struct fp_batch_space 
 							 space->counts, &count, NULL);
 		if (result && result != -ENOENT && result != -ENOSPC)
 			return result;
-		error = hand_out(space, count, source, fn, context);
+		error = hand_out(space, count, fn, context);
 		if (!error && result == -ENOSPC && !count) {
 			error = grow(space, space->capacity * 2);
 			continue; // from the same place, with more room
@@ -72,27 +73,55 @@ int fp_count_map_drain(int map_fd, enum fp_source source, struct fp_batch_space 
 	return error;
 }
 
-int fp_totals_take(int map_fd, uint32_t row, struct fp_totals *ret)
+typedef void (*add_fn)(void *sum, const void *row);
+
+// Sums a row of a per-CPU array over all possible CPUs and zeroes it.
+static int take_row(int map_fd, uint32_t row, size_t size, add_fn add, void *ret)
 {
 	int cpus = libbpf_num_possible_cpus();
-	struct fp_totals *rows FP_AUTOFREE = NULL;
-	struct fp_totals sum = {};
+	char *rows FP_AUTOFREE = NULL;
 
 	if (cpus < 0)
 		return cpus;
-	rows = calloc((size_t)cpus, sizeof(*rows));
+	rows = calloc((size_t)cpus, size); // sizes are multiples of 8, as the kernel's values are
 	if (!rows)
 		return -ENOMEM;
 	if (bpf_map_lookup_elem(map_fd, &row, rows))
 		return -errno;
 	for (int cpu = 0; cpu < cpus; cpu++)
-		fp_totals_add(&sum, &rows[cpu]);
-	for (int cpu = 0; cpu < cpus; cpu++)
-		rows[cpu] = (struct fp_totals){};
-	if (bpf_map_update_elem(map_fd, &row, rows, BPF_ANY))
-		return -errno;
-	*ret = sum;
-	return 0;
+		add(ret, rows + (size_t)cpu * size);
+	memset(rows, 0, (size_t)cpus * size);
+	return bpf_map_update_elem(map_fd, &row, rows, BPF_ANY) ? -errno : 0;
+}
+
+static void add_totals(void *sum, const void *row)
+{
+	fp_totals_add(sum, row);
+}
+
+static void add_durations(void *sum, const void *row)
+{
+	fp_durations_add(sum, row);
+}
+
+void fp_durations_add(struct fp_durations *sum, const struct fp_durations *more)
+{
+	for (int i = 0; i < FP_DURATION_BUCKETS; i++) {
+		sum->count[i] += more->count[i];
+		sum->sum_ns[i] += more->sum_ns[i];
+	}
+}
+
+int fp_totals_take(int map_fd, uint32_t row, struct fp_totals *ret)
+{
+	*ret = (struct fp_totals){};
+	return take_row(map_fd, row, sizeof(*ret), add_totals, ret);
+}
+
+int fp_durations_take(int map_fd, uint32_t row, struct fp_durations *ret)
+{
+	*ret = (struct fp_durations){};
+	return take_row(map_fd, row, sizeof(*ret), add_durations, ret);
 }
 
 int fp_epoch_settle_by_map(void)

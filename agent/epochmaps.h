@@ -18,10 +18,11 @@ struct fp_batch_space { // grown as needed, reused between drains
 void fp_batch_space_free(struct fp_batch_space *space);
 
 // Hands out every entry of the map and removes it. Stops at the first error of fn.
-int fp_count_map_drain(int map_fd, enum fp_source source, struct fp_batch_space *space,
-		       fp_count_fn fn, void *context);
+int fp_count_map_drain(int map_fd, struct fp_batch_space *space, fp_count_fn fn, void *context);
 // Sums one row over all possible CPUs into *ret and zeroes it.
 int fp_totals_take(int map_fd, uint32_t row, struct fp_totals *ret);
+int fp_durations_take(int map_fd, uint32_t row, struct fp_durations *ret);
+void fp_durations_add(struct fp_durations *sum, const struct fp_durations *more);
 // Waits until every BPF program run that began before the call has left: an RCU grace
 // period through membarrier(MEMBARRIER_CMD_GLOBAL), or, where the kernel refuses that
 // (nohz_full), through an update of a map in map, which waits for one as well.

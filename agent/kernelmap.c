@@ -209,9 +209,22 @@ uint32_t fp_kernel_map_skip(const struct fp_kernel_map *map, const uint64_t *add
 
 		if (range && range->part == FP_KERNEL_SCHEDULER)
 			return i;
-		if (machinery == i && (range || named_at(map, addresses[i] - (i > 0))))
+		if (machinery == i &&
+		    ((range && range->part == FP_KERNEL_MACHINERY) || named_at(map, addresses[i] - (i > 0))))
 			machinery++;
 	}
 	// Never leave nothing.
 	return machinery < count ? machinery : 0;
+}
+
+uint32_t fp_kernel_map_interrupt(const struct fp_kernel_map *map, const uint64_t *addresses,
+				 uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++) {
+		const struct fp_kernel_range *range = range_at(map, addresses[i] - 1);
+
+		if (range && range->part == FP_KERNEL_INTERRUPT)
+			return i + 1;
+	}
+	return 0;
 }

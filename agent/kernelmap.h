@@ -29,6 +29,10 @@ int fp_kernel_map_frame(struct fp_kernel_map *map, uint64_t address, struct fp_p
 // stack (BPF program, trampoline, tracepoint glue), to be left out.
 uint32_t fp_kernel_map_skip(const struct fp_kernel_map *map, const uint64_t *addresses,
 			    uint32_t count);
+// Number of frames (leaf first) of an interrupt's handler, its entry the last of them; 0: no
+// interrupt. The frames after it are of what was interrupted.
+uint32_t fp_kernel_map_interrupt(const struct fp_kernel_map *map, const uint64_t *addresses,
+				 uint32_t count);
 // The symbol table of the kernel image as the collector wants it (profile/symbols.h:
 // `<hex offset from _stext> <name>` lines), text symbols only; and per module.
 int fp_kernel_map_table(const struct fp_kernel_map *map, struct fp_buf *ret_text);

@@ -109,11 +109,19 @@ static bool is_machinery(const char *name)
 	return false;
 }
 
+// Entries of interrupts, as opposed to exceptions, which are of the program they interrupt.
+static bool is_interrupt(const char *name)
+{
+	return strcmp(name, "asm_common_interrupt") == 0 ||
+	       strcmp(name, "asm_spurious_interrupt") == 0 ||
+	       strncmp(name, "asm_sysvec_", strlen("asm_sysvec_")) == 0;
+}
+
 static int add_image_symbol(struct fp_kernel_map *map, const struct fp_kallsym *symbol)
 {
 	struct fp_kernel_range *last =
 	    map->ranges_count ? &map->ranges[map->ranges_count - 1] : NULL;
-	bool scheduler = is_scheduler(symbol->name);
+	bool scheduler = is_scheduler(symbol->name), interrupt = is_interrupt(symbol->name);
 
 	if (strcmp(symbol->name, "_stext") == 0)
 		map->text_start = symbol->address;
@@ -121,7 +129,7 @@ static int add_image_symbol(struct fp_kernel_map *map, const struct fp_kallsym *
 		map->text_end = symbol->address;
 	if (last && last->end == 0 && symbol->address > last->start)
 		last->end = symbol->address;
-	if (!scheduler && !is_machinery(symbol->name))
+	if (!scheduler && !interrupt && !is_machinery(symbol->name))
 		return 0;
 	if (last && last->start == symbol->address)
 		return 0; // another name of the same function
@@ -129,7 +137,9 @@ static int add_image_symbol(struct fp_kernel_map *map, const struct fp_kallsym *
 	if (!last)
 		return -ENOMEM;
 	last->start = symbol->address;
-	last->part = scheduler ? FP_KERNEL_SCHEDULER : FP_KERNEL_MACHINERY;
+	last->part = scheduler	 ? FP_KERNEL_SCHEDULER
+		     : interrupt ? FP_KERNEL_INTERRUPT
+				 : FP_KERNEL_MACHINERY;
 	return 0;
 }
 

@@ -24,8 +24,8 @@ static inline bool fp_kallsym_is_text(const struct fp_kallsym *symbol)
 	       symbol->type == 'W';
 }
 
-enum fp_kernel_part { FP_KERNEL_MACHINERY, FP_KERNEL_SCHEDULER };
-struct fp_kernel_range { // a function of the image that matters to fp_kernel_map_skip
+enum fp_kernel_part { FP_KERNEL_MACHINERY, FP_KERNEL_SCHEDULER, FP_KERNEL_INTERRUPT };
+struct fp_kernel_range { // a function of the image that matters to _skip or _interrupt
 	uint64_t start, end;
 	enum fp_kernel_part part;
 };

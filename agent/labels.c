@@ -3,6 +3,7 @@
 
 #include "labels_place.h"
 #include "labels_static.h"
+#include "outcomes.h"
 #include "relabel.h"
 
 #include <errno.h>
@@ -149,15 +150,13 @@ static int put_service(struct fp_labeler *labeler, const struct fp_place *place,
 static int put_task(struct fp_labeler *labeler, const struct fp_stack_record *record,
 		    const char *executable)
 {
-	static const char *const states[] = { "unknown", "interruptible", "uninterruptible",
-					      "stopped" };
-	const char *state = states[record->state & 3];
+	const char *state = fp_away_reason_name(record->state);
 	int r = put(&labeler->set, "executable", executable, strlen(executable));
 
 	if (r == 0)
 		r = put(&labeler->set, "thread", record->comm,
 			strnlen(record->comm, sizeof(record->comm)));
-	if (r == 0 && record->source == FP_SOURCE_OFFCPU)
+	if (r == 0 && record->source != FP_SOURCE_CPU)
 		r = put(&labeler->set, "state", state, strlen(state));
 	return r;
 }
@@ -217,9 +216,8 @@ static int make_room(struct fp_labeler *labeler)
 static int key_of(struct fp_labeler *labeler, const struct fp_stack_record *record,
 		  const struct fp_labeler_process *process, struct set_key *ret)
 {
-	struct set_key key = { .state = record->source == FP_SOURCE_OFFCPU
-					    ? 1u + (record->state & 3u)
-					    : 0 };
+	struct set_key key = { .state = record->source == FP_SOURCE_CPU ? 0
+									: 1u + record->state };
 	int r = fp_places_find(&labeler->places, record, process, &key.place);
 
 	if (r == 0)

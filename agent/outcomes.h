@@ -16,7 +16,7 @@ struct fp_outcome_row {
 
 extern const struct fp_outcome_row fp_outcome_rows[FP_OUTCOME_COUNT];
 extern const char *const fp_outcome_class_names[];	     // "kept", "filtered", "dropped"
-extern const char *const fp_program_names[FP_PROGRAM_COUNT]; // "cpu", "switch_out", "switch_in"
+extern const char *const fp_program_names[FP_PROGRAM_COUNT]; // "cpu", "switch_out", …
 
 // Sum of one class over a program's outcomes.
 fp_u64 fp_totals_class(const struct fp_totals *totals, enum fp_outcome_class class);
@@ -24,3 +24,5 @@ fp_u64 fp_totals_class(const struct fp_totals *totals, enum fp_outcome_class cla
 void fp_totals_add(struct fp_totals *sum, const struct fp_totals *more);
 // runs = kept + filtered + dropped
 _Bool fp_totals_balanced(const struct fp_totals *totals);
+// What a thread is off the CPU for, as the label `state` says it: "interruptible", "preempted", …
+const char *fp_away_reason_name(fp_u32 reason);

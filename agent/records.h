@@ -3,8 +3,8 @@
 // records: stack records that wait for the counts of their epoch. Records of the two map
 // sets are kept apart, since those of the next epoch already arrive while one is drained.
 // Where stacks are taken on the way out, a task may come back epochs later, when its frames
-// are not sent again: such records are parked after their epoch, about the most recently
-// used 16,384 of them.
+// are not sent again, and a waker's frames are sent before the one it woke is back: such records
+// are parked after their epoch, about the most recently used 16,384 of them.
 // Ownership: the store copies and owns records. Threads: one owner.
 #pragma once
 
@@ -18,6 +18,12 @@ struct fp_records {
 	struct fp_hashmap parked, parked_older;
 	bool park;
 };
+
+// Whether it pairs two other records by their keys (FP_SOURCE_WAKER) and has no frames.
+static inline bool fp_record_is_pair(const struct fp_stack_record *record)
+{
+	return record->source == FP_SOURCE_WAKER && record->state != FP_AWAY_RUNNING;
+}
 
 void fp_records_init(struct fp_records *records, bool park);
 void fp_records_free(struct fp_records *records);

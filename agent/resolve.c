@@ -37,10 +37,17 @@ static int add_named(struct stack_builder *stack, enum fp_frame_kind kind, const
 static int add_kernel_side(struct stack_builder *stack)
 {
 	const uint64_t *addresses = (const uint64_t *)stack->record->frames;
-	uint32_t count = stack->record->kernel_len, first = 0;
+	uint32_t count = stack->record->kernel_len, first = 0, interrupt = 0;
 
-	if (stack->record->source == FP_SOURCE_OFFCPU)
+	if (stack->record->source != FP_SOURCE_CPU)
 		first = fp_kernel_map_skip(stack->resolver->kernel, addresses, count);
+	// What an interrupt wakes is none of the doing of what it interrupted.
+	if (stack->record->source == FP_SOURCE_WAKER)
+		interrupt = fp_kernel_map_interrupt(stack->resolver->kernel, addresses, count);
+	if (interrupt > first) {
+		stack->resolved->interrupt = true;
+		count = interrupt;
+	}
 	for (uint32_t i = first; i < count; i++) {
 		int r = fp_kernel_map_frame(stack->resolver->kernel, addresses[i], stack->profile,
 					    &stack->frames[stack->count]);
@@ -271,7 +278,7 @@ static int add_frames(struct stack_builder *stack)
 {
 	int r = add_kernel_side(stack);
 
-	if (r == 0 && !stack->record->kernel_thread)
+	if (r == 0 && !stack->record->kernel_thread && !stack->resolved->interrupt)
 		r = add_user_side(stack);
 	if (r == 0 && stack->count == 0)
 		r = add_named(stack, FP_FRAME_ERROR, "[no stack]");

@@ -31,6 +31,7 @@ struct fp_resolved {
 	bool has_user;
 	bool process_unknown;
 	bool provisional; // to be resolved anew in the next epoch: names may come or change
+	bool interrupt;	  // a waker's stack that is an interrupt's: up to its entry alone
 	bool unwanted;	  // a relabel rule drops it; stack and labels are not set
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sampler: the kernel side as user space sees it. The only file that includes the BPF
-// skeleton is sampler.c. Opens, sizes, loads and attaches the programs; switches epochs;
+// sampler: the kernel side as user space sees it. Opens, sizes, loads and attaches the programs; switches epochs;
 // drains count maps in batches; hands out stack records.
 // Stage: kernel tick / switch → maps → drain. Output: records and counts, trusted.
 // Threads: one owner.
@@ -9,6 +8,10 @@
 
 #include "bpf/abi.h"
 #include "common/buf.h"
+
+// Off-CPU stacks walked per second and host where nothing is said; a snapshot of one process.
+#define FP_WALK_BUDGET		500u
+#define FP_SNAPSHOT_WALK_BUDGET 2000u
 
 enum fp_offcpu_hook { // how off-CPU intervals are closed; the setting `off_cpu.hook`
 	FP_HOOK_AUTO,
@@ -71,6 +74,10 @@ struct fp_epoch {				   // what one epoch came to
 	uint64_t drained_count[FP_SOURCE_COUNT];   // sums over the drained map
 	uint64_t drained_value[FP_SOURCE_COUNT];
 	uint32_t entries[FP_SOURCE_COUNT];
+	struct fp_durations durations[FP_DURATIONS_ROWS]; // of all intervals, kept or not
+	uint64_t quantum_min_ns, quantum_max_ns;	  // in effect
+	uint64_t weight_max;
+	uint64_t cut_missed; // visits that were to cut intervals and could not
 	uint64_t start_monotonic_ns, end_monotonic_ns;
 	uint32_t index; // 0, 1, 2, … of this sampler
 };
@@ -80,6 +87,16 @@ struct fp_epoch {				   // what one epoch came to
 // count_fn, and empties the set. 0 or -errno.
 int fp_sampler_drain(struct fp_sampler *sampler, fp_record_fn record_fn, fp_count_fn count_fn,
 		     void *context, struct fp_epoch *ret_epoch);
+
+// Cuts the intervals that go on: up to end_ns (CLOCK_MONOTONIC) they count in this epoch, from
+// there on in later ones. Where the kernel does not take the visit, or it is not done within two
+// seconds, they count whole when they end, and the epoch's cut_missed says so.
+void fp_sampler_cut(struct fp_sampler *sampler, uint64_t end_ns);
+
+// Entries of the fullest map in this epoch.
+uint32_t fp_epoch_entries(const struct fp_epoch *epoch);
+// What intervals are kept by now; see struct fp_offcpu_control.
+uint64_t fp_sampler_quantum(const struct fp_sampler *sampler, uint64_t *ret_weight);
 
 // Re-arms CPUs that came online since the last call and lets go of those that left.
 // Returns the number of CPUs sampled, or -errno.
@@ -93,5 +110,6 @@ uint32_t fp_sampler_capacity(const struct fp_sampler *sampler); // entries per m
 // Nanoseconds and runs per program from the kernel's statistics (0 unless they are enabled).
 int fp_sampler_run_time(const struct fp_sampler *sampler, enum fp_program program, uint64_t *ret_ns,
 			uint64_t *ret_runs);
-// Detaches everything; the maps can still be drained twice (both epochs) afterwards.
+// Detaches everything; the intervals that go on can still be cut and the maps drained twice (both
+// epochs) afterwards.
 void fp_sampler_stop(struct fp_sampler *sampler);

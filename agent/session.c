@@ -109,9 +109,10 @@ int fp_session_open(const struct fp_session_config *config, struct fp_session **
 	fp_process_table_set_catch_up(session->processes, catch_up, session);
 	session->stats.map_bytes = fp_sampler_map_bytes(session->sampler);
 	fp_records_init(&session->records,
-			config->sampler.off_cpu &&
-			    !strcmp(fp_sampler_hook(session->sampler, FP_SOURCE_OFFCPU),
-				    fp_offcpu_hook_name(FP_HOOK_WAY_OUT)));
+			config->sampler.waker ||
+			    (config->sampler.off_cpu &&
+			     !strcmp(fp_sampler_hook(session->sampler, FP_SOURCE_OFFCPU),
+				     fp_offcpu_hook_name(FP_HOOK_WAY_OUT))));
 	*ret = fp_take_ptr(session);
 	return 0;
 }
@@ -143,6 +144,8 @@ int fp_session_take_record(const struct fp_stack_record *record, void *context)
 	struct fp_session *session = context;
 	int error = fp_records_add(&session->records, record);
 
+	if (fp_record_is_pair(record))
+		return error; // it has no frames of its own to ask about
 	if (session->labeler) // a control group may be gone when the record is resolved
 		fp_labeler_see(session->labeler, record);
 	return error ? error : fp_questions_note(&session->questions, record);

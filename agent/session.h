@@ -67,6 +67,9 @@ struct fp_session_stats { // running sums since the session opened, for metrics 
 	uint32_t entries_peak, capacity;
 	uint32_t cpus, hz;
 	const char *hook[FP_SOURCE_COUNT];
+	struct fp_durations durations[FP_DURATIONS_ROWS];
+	uint64_t quantum_ns, weight; // of the epoch that has begun
+	uint64_t cut_missed;	     // windows whose blocked intervals could not be cut
 	uint64_t balance_errors; // epochs in which drained sums and totals disagreed; 0 or a bug
 	uint64_t bpf_run_ns[FP_PROGRAM_COUNT], bpf_runs[FP_PROGRAM_COUNT]; // 0 unless enabled
 };

@@ -4,6 +4,7 @@
 #include "session_state.h"
 
 #include "common/clock.h"
+#include "epochmaps.h"
 #include "names.h"
 #include "outcomes.h"
 #include "sideband.h"
@@ -33,18 +34,35 @@ static int take_count(enum fp_source source, const struct fp_key *key, const str
 	return 0;
 }
 
-static bool epoch_balanced(const struct fp_epoch *epoch)
+// Aggregated runs and nanoseconds of the programs that count what the scheduler tells.
+static void sum_scheduler(const struct fp_epoch *epoch, uint64_t *ret_count, uint64_t *ret_value)
 {
-	const struct fp_totals *cpu = &epoch->totals[FP_PROGRAM_CPU];
-	const struct fp_totals *in = &epoch->totals[FP_PROGRAM_SWITCH_IN];
+	static const enum fp_program programs[] = { FP_PROGRAM_SWITCH_IN, FP_PROGRAM_RUN_QUEUE,
+						    FP_PROGRAM_BLOCKED };
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(programs); i++) {
+		*ret_count += epoch->totals[programs[i]].outcomes[FP_OUTCOME_AGGREGATED];
+		*ret_value += epoch->totals[programs[i]].value;
+	}
+}
+
+bool fp_epoch_balanced(const struct fp_epoch *epoch)
+{
+	const struct fp_totals *waker = &epoch->totals[FP_PROGRAM_WAKER];
+	const uint64_t *count = epoch->drained_count, *value = epoch->drained_value;
+	uint64_t away_count = 0, away_value = 0;
 
 	for (int program = 0; program < FP_PROGRAM_COUNT; program++) {
 		if (!fp_totals_balanced(&epoch->totals[program]))
 			return false;
 	}
-	return epoch->drained_count[FP_SOURCE_CPU] == cpu->outcomes[FP_OUTCOME_AGGREGATED] &&
-	       epoch->drained_count[FP_SOURCE_OFFCPU] == in->outcomes[FP_OUTCOME_AGGREGATED] &&
-	       epoch->drained_value[FP_SOURCE_OFFCPU] == in->value;
+	sum_scheduler(epoch, &away_count, &away_value);
+	return count[FP_SOURCE_CPU] ==
+		   epoch->totals[FP_PROGRAM_CPU].outcomes[FP_OUTCOME_AGGREGATED] &&
+	       count[FP_SOURCE_OFFCPU] + count[FP_SOURCE_RUNQUEUE] == away_count &&
+	       value[FP_SOURCE_OFFCPU] + value[FP_SOURCE_RUNQUEUE] == away_value &&
+	       count[FP_SOURCE_WAKER] == waker->outcomes[FP_OUTCOME_AGGREGATED] &&
+	       value[FP_SOURCE_WAKER] == waker->value;
 }
 
 static void keep_books(struct fp_session *session, const struct fp_epoch *epoch)
@@ -57,16 +75,20 @@ static void keep_books(struct fp_session *session, const struct fp_epoch *epoch)
 	for (int source = 0; source < FP_SOURCE_COUNT; source++) {
 		stats->samples[source] += epoch->drained_count[source];
 		stats->value[source] += epoch->drained_value[source];
-		if (epoch->entries[source] > stats->entries_peak)
-			stats->entries_peak = epoch->entries[source];
 	}
+	if (fp_epoch_entries(epoch) > stats->entries_peak)
+		stats->entries_peak = fp_epoch_entries(epoch);
+	for (int row = 0; row < FP_DURATIONS_ROWS; row++)
+		fp_durations_add(&stats->durations[row], &epoch->durations[row]);
+	stats->quantum_ns = fp_sampler_quantum(session->sampler, &stats->weight);
+	stats->cut_missed += epoch->cut_missed;
 	// asked of the kernel once per epoch, since every map costs a look at /proc
 	stats->map_bytes = fp_sampler_map_bytes(session->sampler);
 	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
 		fp_sampler_run_time(session->sampler, program, &stats->bpf_run_ns[program],
 				    &stats->bpf_runs[program]);
 	stats->epochs++;
-	stats->balance_errors += !epoch_balanced(epoch);
+	stats->balance_errors += !fp_epoch_balanced(epoch);
 }
 
 // Asks what resolving will want to know, and waits for the answers, but not for long.
@@ -82,12 +104,34 @@ static int ask_about_drained(struct fp_session *session, uint32_t set)
 		const struct fp_stack_record *record =
 		    fp_records_find(&session->records, set, &session->drained[i].key);
 
-		if (record && !fp_window_knows(&session->window, record))
+		if (record && !fp_record_is_pair(record) && !fp_window_knows(&session->window, record))
 			error = fp_questions_ask(&session->resolver, record);
 	}
 	if (!error)
 		fp_names_settle(session->config.names, budget_ns);
 	return error;
+}
+
+// The two stacks that a pair is of.
+static int count_pair(struct fp_session *session, uint32_t set, const struct drained *entry,
+		      const struct fp_stack_record *pair)
+{
+	struct fp_window_pair both = { .pair = pair };
+	int error = fp_window_pair_resolve(&session->window, &session->resolver,
+					   fp_records_find(&session->records, set,
+							   fp_pair_key(pair, FP_PAIR_SLEEPER)),
+					   &both.sleeper);
+
+	if (!error)
+		error = fp_window_pair_resolve(&session->window, &session->resolver,
+					       fp_records_find(&session->records, set,
+							       fp_pair_key(pair, FP_PAIR_WAKER)),
+					       &both.waker);
+	if (error)
+		return error;
+	session->stats.stacks_lost[FP_SOURCE_WAKER] +=
+	    both.sleeper.known && both.waker.known ? 0 : entry->count.count;
+	return fp_window_count_pair(&session->window, &entry->count, &both);
 }
 
 static int resolve_drained(struct fp_session *session, uint32_t set)
@@ -99,6 +143,10 @@ static int resolve_drained(struct fp_session *session, uint32_t set)
 		const struct fp_stack_record *record =
 		    fp_records_find(&session->records, set, &entry->key);
 
+		if (record && fp_record_is_pair(record)) {
+			error = count_pair(session, set, entry, record);
+			continue;
+		}
 		session->stats.stacks_lost[entry->source] += record ? 0 : entry->count.count;
 		error = fp_window_count(&session->window, &session->resolver, entry->source,
 					&entry->count, record);
@@ -150,10 +198,16 @@ static int hand_out_window(struct fp_session *session, struct fp_profile **ret_p
 		.hz_actual = fp_sampler_hz(session->sampler),
 		.cpus = session->stats.cpus,
 		.capacity = fp_sampler_capacity(session->sampler),
-		.has_source = { sampler->cpu_hz > 0, sampler->off_cpu },
-		.hook = { fp_sampler_hook(session->sampler, FP_SOURCE_CPU),
-			  fp_sampler_hook(session->sampler, FP_SOURCE_OFFCPU) },
+		.walk_budget = sampler->walk_budget ? sampler->walk_budget : FP_WALK_BUDGET,
+		.quantum_fixed = sampler->quantum_ns > 0,
+		.has_source = { sampler->cpu_hz > 0, sampler->off_cpu,
+				sampler->off_cpu && sampler->run_queue,
+				sampler->off_cpu && sampler->waker },
 	};
+
+	for (int source = 0; source < FP_SOURCE_COUNT; source++)
+		facts.hook[source] =
+		    fp_sampler_hook(session->sampler, (enum fp_source)source);
 
 	return fp_window_close(&session->window, &facts, ret_profile);
 }
@@ -169,6 +223,7 @@ int fp_session_close_window(struct fp_session *session, struct fp_profile **ret_
 		      // a reason to lose what the others have
 	fp_window_end(&session->window);
 	end = session->window.end;
+	fp_sampler_cut(session->sampler, fp_monotonic_ns());
 	error = fp_session_drain(session);
 	if (!error)
 		error = hand_out_window(session, &profile);
@@ -181,11 +236,14 @@ int fp_session_close_window(struct fp_session *session, struct fp_profile **ret_
 
 int fp_session_finish(struct fp_session *session, struct fp_profile **ret_profile)
 {
+	uint64_t end_ns;
 	int error = 0;
 
 	fp_session_sync_cpus(session); // for the number of CPUs; see fp_session_close_window
 	fp_window_end(&session->window);
+	end_ns = fp_monotonic_ns();
 	fp_sampler_stop(session->sampler);
+	fp_sampler_cut(session->sampler, end_ns);
 	// Nothing runs any more, but the epoch before the last switch was drained and the one
 	// after it is open; each drain empties one set.
 	for (int set = 0; set < FP_EPOCHS && !error; set++)

@@ -39,3 +39,5 @@ struct fp_session {
 int fp_session_take_record(const struct fp_stack_record *record, void *context);
 int fp_session_read_events(struct fp_session *session);
 int fp_session_sync_cpus(struct fp_session *session);
+// Whether drained sums and the programs' independent totals agree.
+bool fp_epoch_balanced(const struct fp_epoch *epoch);

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "window.h"
+#include "window_private.h"
 
 #include "busytime.h"
 #include "common/clock.h"
+#include "epochmaps.h"
 #include "outcomes.h"
 
 #include <errno.h>
 
-struct known { // what a stack was resolved to
-	struct fp_resolved resolved;
-	uint32_t epoch;
-};
-
-static enum fp_profile_type profile_type(enum fp_source source)
+enum fp_profile_type fp_window_type(enum fp_source source)
 {
-	return source == FP_SOURCE_CPU ? FP_PROFILE_CPU : FP_PROFILE_OFF_CPU;
+	static const enum fp_profile_type types[FP_SOURCE_COUNT] = {
+		[FP_SOURCE_CPU] = FP_PROFILE_CPU,
+		[FP_SOURCE_OFFCPU] = FP_PROFILE_OFF_CPU,
+		[FP_SOURCE_RUNQUEUE] = FP_PROFILE_RUN_QUEUE,
+		[FP_SOURCE_WAKER] = FP_PROFILE_WAKER,
+	};
+
+	return types[source];
 }
 
 static struct fp_moment moment_now(uint32_t tgid)
@@ -66,7 +69,7 @@ bool fp_window_knows(const struct fp_window *window, const struct fp_stack_recor
 	return known && usable(window, known);
 }
 
-static int resolve_once(struct fp_window *window, struct fp_resolver *resolver,
+int fp_window_resolve(struct fp_window *window, struct fp_resolver *resolver,
 			const struct fp_stack_record *record, struct fp_resolved **ret)
 {
 	struct known *known = fp_hashmap_put(&window->resolved, &record->key, NULL);
@@ -97,7 +100,7 @@ static void count_walk_end(uint64_t *counters, enum fp_walk_end end, uint64_t co
 	counters[by_end[end]] += count;
 }
 
-static int count_quality(struct fp_window *window, enum fp_profile_type type,
+int fp_window_count_quality(struct fp_window *window, enum fp_profile_type type,
 			 const struct fp_resolved *resolved, uint64_t count)
 {
 	uint64_t *counters = window->profile->quality[type].counters;
@@ -124,7 +127,7 @@ static int count_quality(struct fp_window *window, enum fp_profile_type type,
 	return 0;
 }
 
-static int lost_stack(struct fp_profile *profile, struct fp_sample *sample)
+int fp_window_lost_stack(struct fp_profile *profile, struct fp_sample *sample)
 {
 	struct fp_frame frame = { .kind = FP_FRAME_ERROR, .build = FP_NO_BUILD };
 	uint32_t index;
@@ -142,7 +145,7 @@ static int lost_stack(struct fp_profile *profile, struct fp_sample *sample)
 int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum fp_source source,
 		    const struct fp_count *count, const struct fp_stack_record *record)
 {
-	enum fp_profile_type type = profile_type(source);
+	enum fp_profile_type type = fp_window_type(source);
 	struct fp_sample sample = { .type = type,
 				    .count = count->count,
 				    .value =
@@ -155,10 +158,10 @@ int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum
 	if (!record) {
 		window->profile->quality[type].counters[FP_QUALITY_SAMPLES] += count->count;
 		window->stacks_lost[source] += count->count;
-		error = lost_stack(window->profile, &sample);
+		error = fp_window_lost_stack(window->profile, &sample);
 		return error ? error : fp_profile_sample(window->profile, &sample);
 	}
-	error = resolve_once(window, resolver, record, &resolved);
+	error = fp_window_resolve(window, resolver, record, &resolved);
 	if (error)
 		return error;
 	if (resolved->unwanted) {
@@ -168,7 +171,7 @@ int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum
 	window->profile->quality[type].counters[FP_QUALITY_SAMPLES] += count->count;
 	sample.stack = resolved->stack;
 	sample.labels = resolved->labels;
-	error = count_quality(window, type, resolved, count->count);
+	error = fp_window_count_quality(window, type, resolved, count->count);
 	return error ? error : fp_profile_sample(window->profile, &sample);
 }
 
@@ -176,110 +179,26 @@ void fp_window_epoch(struct fp_window *window, const struct fp_epoch *epoch)
 {
 	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
 		fp_totals_add(&window->totals[program], &epoch->totals[program]);
-	for (int source = 0; source < FP_SOURCE_COUNT; source++) {
-		if (epoch->entries[source] > window->entries_peak)
-			window->entries_peak = epoch->entries[source];
-	}
+	for (int row = 0; row < FP_DURATIONS_ROWS; row++)
+		fp_durations_add(&window->durations[row], &epoch->durations[row]);
+	if (fp_epoch_entries(epoch) > window->entries_peak)
+		window->entries_peak = fp_epoch_entries(epoch);
+	if (window->epochs == 0 || epoch->quantum_min_ns < window->quantum_min_ns)
+		window->quantum_min_ns = epoch->quantum_min_ns;
+	if (epoch->quantum_max_ns > window->quantum_max_ns)
+		window->quantum_max_ns = epoch->quantum_max_ns;
+	if (epoch->weight_max > window->weight_max)
+		window->weight_max = epoch->weight_max;
+	window->cut_missed += epoch->cut_missed;
 	window->epochs++;
-}
-
-static int name_outcomes(struct fp_window *window, enum fp_profile_type type,
-			 enum fp_program program)
-{
-	const struct fp_totals *totals = &window->totals[program];
-	char name[96];
-	int error;
-
-	snprintf(name, sizeof(name), "%s.runs", fp_program_names[program]);
-	error = fp_quality_set_named(window->profile, type, name, totals->runs);
-	for (int outcome = 0; outcome < FP_OUTCOME_COUNT && !error; outcome++) {
-		const struct fp_outcome_row *row = &fp_outcome_rows[outcome];
-
-		if (!totals->outcomes[outcome])
-			continue;
-		snprintf(name, sizeof(name), "%s.%s.%s", fp_program_names[program],
-			 fp_outcome_class_names[row->class], row->label);
-		error =
-		    fp_quality_set_named(window->profile, type, name, totals->outcomes[outcome]);
-	}
-	return error;
-}
-
-// Intervals that no run of a program stands for, so they are in no outcome either.
-static int name_unclosed(struct fp_window *window)
-{
-	uint64_t unclosed = window->totals[FP_PROGRAM_SWITCH_OUT].unclosed;
-
-	if (!unclosed)
-		return 0;
-	return fp_quality_set_named(window->profile, FP_PROFILE_OFF_CPU,
-				    "switch_in.missed.return_unseen", unclosed);
-}
-
-// With the samples of the profile these are all that were aggregated.
-static int name_unwanted(struct fp_window *window, enum fp_source source)
-{
-	if (!window->relabel_dropped[source])
-		return 0;
-	return fp_quality_set_named(window->profile, profile_type(source), "relabel.dropped",
-				    window->relabel_dropped[source]);
-}
-
-static int complete_quality(struct fp_window *window, enum fp_source source,
-			    const struct fp_window_facts *facts)
-{
-	enum fp_profile_type type = profile_type(source);
-	struct fp_quality *quality = &window->profile->quality[type];
-	int error;
-
-	quality->present = true;
-	quality->counters[FP_QUALITY_STACKS_LOST] = window->stacks_lost[source];
-	quality->counters[FP_QUALITY_SIDEBAND_LOST] = window->sideband_lost;
-	quality->counters[FP_QUALITY_CPUS] = facts->cpus;
-	quality->counters[FP_QUALITY_MAP_ENTRIES_PEAK] = window->entries_peak;
-	quality->counters[FP_QUALITY_MAP_CAPACITY] = facts->capacity;
-	quality->counters[FP_QUALITY_EPOCHS] = window->epochs;
-	error = fp_profile_cstring(window->profile, facts->hook[source], &quality->hook);
-	if (!error)
-		error = name_unwanted(window, source);
-	if (source == FP_SOURCE_OFFCPU) {
-		if (!error)
-			error = name_outcomes(window, type, FP_PROGRAM_SWITCH_OUT);
-		if (!error)
-			error = name_unclosed(window);
-		return error ? error : name_outcomes(window, type, FP_PROGRAM_SWITCH_IN);
-	}
-	quality->counters[FP_QUALITY_HZ_REQUESTED] = facts->hz_requested;
-	quality->counters[FP_QUALITY_HZ_ACTUAL] = facts->hz_actual;
-	return error ? error : name_outcomes(window, type, FP_PROGRAM_CPU);
-}
-
-static void expect_samples(struct fp_window *window, const struct fp_window_facts *facts)
-{
-	uint64_t from_ns = window->start.busy_ns, to_ns = window->end.busy_ns;
-	uint64_t unwanted = window->relabel_dropped[FP_SOURCE_CPU];
-	double samples;
-
-	if (!facts->has_source[FP_SOURCE_CPU] || from_ns == UINT64_MAX || to_ns == UINT64_MAX ||
-	    to_ns < from_ns)
-		return;
-	// What a rule drops is missing on purpose, so it is not expected either.
-	samples = (double)(to_ns - from_ns) / FP_NS_PER_S * facts->hz_actual - (double)unwanted;
-	window->profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_EXPECTED_SAMPLES] =
-	    samples > 0 ? (uint64_t)(samples + 0.5) : 0;
 }
 
 int fp_window_close(struct fp_window *window, const struct fp_window_facts *facts,
 		    struct fp_profile **ret_profile)
 {
 	struct fp_profile *profile = window->profile;
-	int error = 0;
+	int error = fp_window_complete(window, facts);
 
-	expect_samples(window, facts);
-	for (int source = 0; source < FP_SOURCE_COUNT && !error; source++) {
-		if (facts->has_source[source])
-			error = complete_quality(window, source, facts);
-	}
 	if (error)
 		return error;
 	profile->start_boottime_ns = window->start.boottime_ns;

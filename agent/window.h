@@ -22,6 +22,8 @@ struct fp_window {
 	uint64_t stacks_lost[FP_SOURCE_COUNT];
 	uint64_t relabel_dropped[FP_SOURCE_COUNT]; // samples that a relabel rule does not want
 	uint64_t sideband_lost;
+	struct fp_durations durations[FP_DURATIONS_ROWS]; // of all intervals, kept or not
+	uint64_t quantum_min_ns, quantum_max_ns, weight_max, cut_missed;
 	uint32_t entries_peak, epochs;
 	struct fp_moment start, end;
 	uint32_t tgid; // the one process, or 0
@@ -40,10 +42,31 @@ bool fp_window_knows(const struct fp_window *window, const struct fp_stack_recor
 // One drained entry. record may be NULL: the count then stands under "[stack lost]".
 int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum fp_source source,
 		    const struct fp_count *count, const struct fp_stack_record *record);
+
+// A thread's stack together with that of who woke it.
+enum fp_pair_part { FP_PAIR_SLEEPER, FP_PAIR_WAKER };
+const struct fp_key *fp_pair_key(const struct fp_stack_record *pair, enum fp_pair_part part);
+struct fp_window_stack {
+	bool known; // false: its record never came
+	struct fp_resolved resolved;
+	char comm[FP_COMM_LEN + 1];
+};
+struct fp_window_pair {
+	const struct fp_stack_record *pair;
+	struct fp_window_stack sleeper, waker;
+};
+// record may be NULL.
+int fp_window_pair_resolve(struct fp_window *window, struct fp_resolver *resolver,
+			   const struct fp_stack_record *record, struct fp_window_stack *ret);
+// The drained entry of a pair: the sleeper's stack, "[woken by COMM]", and above it the waker's
+// upside down, so that what woke meets what slept. What is not known of either is "[stack lost]".
+int fp_window_count_pair(struct fp_window *window, const struct fp_count *count,
+			 const struct fp_window_pair *pair);
 void fp_window_epoch(struct fp_window *window, const struct fp_epoch *epoch);
 
 struct fp_window_facts { // what the sampler knows when the window closes
-	uint32_t hz_requested, hz_actual, cpus, capacity;
+	uint32_t hz_requested, hz_actual, cpus, capacity, walk_budget;
+	bool quantum_fixed; // by the configuration: the budget does not count
 	bool has_source[FP_SOURCE_COUNT];
 	const char *hook[FP_SOURCE_COUNT];
 };

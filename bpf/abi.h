@@ -46,6 +46,7 @@ enum fp_program {
 	FP_PROGRAM_RUN_QUEUE,  /* the same for the part of it, or the preemption, spent ready */
 	FP_PROGRAM_BLOCKED,    /* a visit to a task that is away when a window opens or closes */
 	FP_PROGRAM_WAKE,       /* sched_waking: when, and perhaps by whom, a task is woken */
+	FP_PROGRAM_WAKER,      /* the task is back: its time counted under a kept wake-up */
 	FP_PROGRAM_COUNT
 };
 
@@ -65,7 +66,6 @@ enum fp_program {
 	X(EXITING, FILTERED, "exiting", "the task is dying and will not come back")                \
 	X(NOT_BLOCKED, FILTERED, "not_blocked", "the task that came back had no noted departure")  \
 	X(RETURNED, FILTERED, "returned", "came back while it was visited; counted there")         \
-	X(NOT_ASKED, FILTERED, "not_asked", "of a part of the interval that is not profiled")      \
 	X(MAP_FULL, DROPPED, "map_full", "the count map had no room for a new stack")              \
 	X(MAP_BUSY, DROPPED, "map_busy", "the count map's bucket was locked or gave an error")     \
 	X(NO_STORAGE, DROPPED, "no_storage", "no task storage could be had for the departure")     \
@@ -96,7 +96,7 @@ struct fp_key {
 
 /* Value of a count map. */
 struct fp_count {
-	fp_u64 count;	 /* samples, or kept off-CPU intervals by their weight */
+	fp_u64 count;	 /* samples, or kept off-CPU intervals */
 	fp_u64 value;	 /* nanoseconds off CPU, estimated; 0 for CPU samples */
 	fp_u32 tgid;	 /* so that a key whose frames never arrived still has a process */
 	fp_u8 announced; /* 1: the frames were sent in this epoch */
@@ -153,43 +153,56 @@ struct fp_stack_record {
 #define FP_PAIR_WORDS 4
 
 /*
- * How off-CPU intervals are kept. With quantum T an interval of d ≥ T counts for d, a shorter one
- * with probability d/T for T. On the way out, where durations are not known yet, a departure is
- * kept with probability 1/weight and what it comes to counts weight times. User space sets both
- * to keep the walks within its budget; between two of its looks the brake does: for each `slice`
- * of 100 ms in which more stacks were walked than slice_walks the quantum and the weight double.
+ * How off-CPU intervals are kept: see bpf/threshold.h. User space sets quantum and weight to keep
+ * the walks within its budget; between two of its looks the brake does.
  */
 struct fp_offcpu_control {
 	fp_u64 quantum_ns;  /* 0: every interval is kept at its own length */
-	fp_u64 weight;	    /* at least 1 */
-	fp_u64 slice_walks; /* per 100 ms before the brake doubles; at least 1 */
+	fp_u64 weight;	    /* on the way out: departures that one kept stands for; at least 1 */
+	fp_u64 slice_walks; /* walks per slice before the brake doubles both; at least 1 */
 };
 
 #define FP_BRAKE_SLICE_NS 100000000ULL
 
-/* Durations of all closed intervals, kept or not, per epoch and CPU: [0] below 1 µs, [n] from
- * 2^(n-1) µs to below 2^n µs, the last without an upper end (35 minutes). */
+struct fp_brake { /* shared by all CPUs */
+	fp_u64 slice_start_ns;
+	fp_u64 walks;	       /* in this slice */
+	fp_u64 level;	       /* doublings carried over from the slices before */
+	fp_u64 quantum_max_ns; /* greatest in effect since user space last set this to 0 */
+	fp_u64 weight_max;
+};
+
+/* Durations of all intervals that were closed, kept or not, per epoch and CPU: [0] below 1 µs, [n]
+ * from 2^(n-1) µs to below 2^n µs, the last without an upper end (from 36 minutes). */
 #define FP_DURATION_BUCKETS 33
 struct fp_durations {
 	fp_u64 count[FP_DURATION_BUCKETS];
 	fp_u64 sum_ns[FP_DURATION_BUCKETS];
 };
 
-/* What a visit of all tasks does; see FP_PROGRAM_BLOCKED. */
-enum fp_visit {
-	FP_VISIT_MARK, /* a window opens: those away already are away from now on */
-	FP_VISIT_SUM,  /* a window closes: how many are away, and for how long in all */
-	FP_VISIT_CUT,  /* each interval ends here and the next one begins; see `quantum_ns` */
+enum fp_duration_row { /* per epoch */
+	FP_DURATIONS_BLOCKED,
+	FP_DURATIONS_READY,
+	FP_DURATIONS_CUT_BLOCKED, /* parts cut off when a window closed: of visits alone */
+	FP_DURATIONS_CUT_READY,
+	FP_DURATIONS_ROWS
 };
 
-struct fp_visit_state {
-	fp_u32 what;	   /* enum fp_visit, set by user space before the visit */
-	fp_u32 kernel_only; /* set by user space: user stacks are not read */
-	fp_u64 now_ns;	   /* of the visit, CLOCK_MONOTONIC, set by user space */
-	fp_u64 quantum_ns; /* of a cut, set by user space */
-	fp_u64 weight;	   /* of a cut on the way out, set by user space */
-	struct fp_durations open; /* answer of SUM: intervals not closed yet */
-	fp_u32 tgid;		  /* whose user stack is being read now; 0: none is */
+enum fp_visit_kind { /* what a visit of all tasks does; FP_PROGRAM_BLOCKED */
+	FP_VISIT_MARK, /* sampling begins: those away already are away from now on */
+	FP_VISIT_SUM,  /* how many are away, and for how long in all */
+	FP_VISIT_CUT   /* a window closes: each interval ends here and the next one begins */
+};
+
+struct fp_visit {
+	fp_u32 kind;		  /* enum fp_visit_kind; set by user space, as all up to `open` */
+	fp_u32 kernel_only;	  /* user stacks are not read */
+	fp_u64 now_ns;		  /* the moment that is marked or cut at, CLOCK_MONOTONIC */
+	fp_u64 quantum_ns;	  /* of a cut, as that of fp_offcpu_control */
+	fp_u64 weight;		  /* of a cut on the way out: of the part that begins there */
+	struct fp_durations open; /* filled by SUM: intervals not closed yet */
+	fp_u64 cut;		  /* intervals cut */
+	fp_u32 tgid;		  /* whose user stack is being read; 0: none is */
 	fp_u32 padding;
 };
 

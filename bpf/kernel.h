@@ -33,6 +33,7 @@ typedef _Bool bool;
 /* uapi/linux/bpf.h */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -79,6 +80,34 @@ struct mm_struct {
 	unsigned long start_stack;
 };
 
+struct file;
+
+struct vm_userfaultfd_ctx {
+	void *ctx;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	struct file *vm_file;
+	struct vm_userfaultfd_ctx vm_userfaultfd_ctx; /* empty without CONFIG_USERFAULTFD */
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
 struct kernfs_node {
 	u64 id;
 };
@@ -100,6 +129,8 @@ struct task_struct {
 	unsigned int flags;
 	unsigned int __state;
 	unsigned int in_execve : 1;
+	int on_rq;
+	struct sched_entity se;
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;

@@ -1,129 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * offcpu: time that tasks spend blocked. On the way out (sched_switch) only the time and the
- * state are stored with the task. The interval is closed either in the context of the task
- * that has come back (sched_exit_tp, 6.16+), where its stack is still what it blocked on, or,
- * where the kernel has no such hook, at the next sched_switch that brings it in, with the
- * stack taken on the way out. `keep_interval` is the one place that decides which intervals are
- * worth a stack walk.
+ * offcpu: time that tasks spend off the CPU. On the way out (sched_switch) only the time and the
+ * reason are stored with the task. The interval is closed either in the context of the task
+ * that has come back (sched_exit_tp, 6.16+, or fexit of schedule), where its stack is still what
+ * it blocked on, or, where the kernel has neither, at the next sched_switch that brings it in,
+ * with the stack taken on the way out. Which intervals are worth a walk: bpf/threshold.h.
  */
-#include "bpf/sample.h"
+#include "bpf/away.h"
+#include "bpf/blocked.h"
+#include "bpf/waker.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-enum { ROW_OUT, ROW_IN, ROWS };
-
-FP_COUNT_MAP(offcpu_counts_0);
-FP_COUNT_MAP(offcpu_counts_1);
-FP_STACK_RING(offcpu_stacks);
-FP_SCRATCH_MAP(offcpu_scratch);
-FP_TOTALS_MAP(offcpu_totals, ROWS);
-
-/* Settings, fixed before load. */
-const volatile bool fp_way_out;	       /* stacks on the way out, no hook on the way in */
-const volatile bool fp_has_prev_state; /* sched_switch passes prev_state (5.18+) */
-const volatile bool fp_kernel_threads; /* count kernel threads too */
-
-struct departure {
-	u64 time_ns;	   /* 0: none noted */
-	struct fp_key key; /* fp_way_out: the stack it left with */
-	u32 state;
-	u32 padding;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct departure);
-} departures SEC(".maps");
-
-static __always_inline struct fp_totals *totals_row(u32 epoch, u32 row)
-{
-	u32 index = epoch * ROWS + row;
-
-	return bpf_map_lookup_elem(&offcpu_totals, &index);
-}
-
-/* 1 interruptible, 2 uninterruptible, 3 stopped or traced; 0: not blocked. */
-static __always_inline u32 sleep_state(u32 state)
-{
-	if (state & TASK_UNINTERRUPTIBLE)
-		return 2;
-	if (state & (TASK_STOPPED | TASK_TRACED))
-		return 3;
-	return state ? 1 : 0;
-}
-
-static __always_inline u32 task_state(struct task_struct *task)
-{
-	struct task_struct___before_5_14 *old = (void *)task;
-
-	if (bpf_core_field_exists(task->__state))
-		return task->__state;
-	return (u32)BPF_CORE_READ(old, state);
-}
-
-/* The value an interval counts for; 0: not kept. Every interval is, at its own length. */
-static __always_inline u64 keep_interval(u64 duration_ns)
-{
-	return duration_ns;
-}
-
-/* Describes the current task, walks its stack and makes the key. */
-static __always_inline void take_stack(void *context, struct fp_scratch *scratch,
-				       struct task_struct *task, u32 state, u32 epoch)
-{
-	struct fp_user_registers registers = {};
-	struct fp_hash hash;
-	u32 kernel_len;
-
-	fp_describe_task(&scratch->record, task, &hash);
-	scratch->record.source = FP_SOURCE_OFFCPU;
-	scratch->record.state = state;
-	scratch->record.epoch = epoch;
-	scratch->record.time_ns = bpf_ktime_get_ns();
-	scratch->record.kernel_thread = (task->flags & PF_KTHREAD) != 0;
-	fp_hash_mix(&hash, state);
-	kernel_len = fp_take_kernel_stack(context, scratch, &hash);
-	if (fp_has_user_side(task, task->flags))
-		fp_saved_registers(task, &registers);
-	fp_take_user_side(context, scratch, task, &registers, kernel_len, &hash);
-	fp_hash_finish(&hash, &scratch->record.key);
-}
-
-static __always_inline enum fp_outcome count_interval(const struct fp_stack_record *record,
-						      u32 epoch, u64 count, u64 value,
-						      struct fp_count **ret_entry)
-{
-	return epoch ? fp_count_add(&offcpu_counts_1, record, count, value, ret_entry)
-		     : fp_count_add(&offcpu_counts_0, record, count, value, ret_entry);
-}
-
 /* fp_way_out: the stack is taken and announced now and counted on return. */
 static __always_inline enum fp_outcome take_departing_stack(void *context, struct task_struct *task,
-							    struct departure *departure, u32 epoch,
-							    struct fp_totals *totals)
+							    struct kept *kept,
+							    enum fp_away_reason reason, u32 epoch,
+							    u64 now, struct fp_totals *totals)
 {
 	struct fp_scratch *scratch;
-	struct fp_count *entry;
 	u32 zero = 0;
 
+	kept->weight = keep_departure(now);
+	if (!kept->weight)
+		return FP_OUTCOME_NOTED;
 	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
 	if (!scratch)
 		return FP_OUTCOME_NO_SCRATCH;
-	take_stack(context, scratch, task, departure->state, epoch);
-	departure->key = scratch->record.key;
-	count_interval(&scratch->record, epoch, 0, 0, &entry);
-	if (entry)
-		fp_announce(&offcpu_stacks, scratch, task, entry, totals);
+	totals->walks++;
+	brake_walk(&fp_brake, &fp_control, now);
+	take_stack(context, scratch, task, epoch);
+	keep_stack(scratch, task, reason, epoch, kept, totals);
 	return FP_OUTCOME_NOTED;
 }
 
-/* Why a task that leaves the CPU is of no interest, or NOTED. */
+/* Why a task that leaves the CPU is of no interest, or NOTED and for what it is away. */
 static __always_inline enum fp_outcome judge_departure(struct task_struct *task, bool preempted,
-						       u32 state)
+						       u32 state, enum fp_away_reason *ret_reason)
 {
+	*ret_reason = preempted ? FP_AWAY_RUNNING : sleep_reason(state);
 	if (!task->pid)
 		return FP_OUTCOME_IDLE;
 	if (fp_tgid && (u32)task->tgid != fp_tgid)
@@ -132,75 +47,194 @@ static __always_inline enum fp_outcome judge_departure(struct task_struct *task,
 		return FP_OUTCOME_KERNEL_THREAD;
 	if (state & TASK_DEAD)
 		return FP_OUTCOME_EXITING;
-	if (preempted || !sleep_state(state))
-		return FP_OUTCOME_PREEMPTED;
-	return FP_OUTCOME_NOTED;
+	if (*ret_reason == FP_AWAY_RUNNING && fp_run_queue)
+		*ret_reason = FP_AWAY_PREEMPTED;
+	return *ret_reason == FP_AWAY_RUNNING ? FP_OUTCOME_PREEMPTED : FP_OUTCOME_NOTED;
 }
 
-/* Stores time and state with `task`, which is still current. */
+/* Stores time and reason with `task`, which is still current. */
 static __always_inline enum fp_outcome note_departure(void *context, struct task_struct *task,
-						      u32 state, u32 epoch,
+						      enum fp_away_reason reason, u32 epoch,
 						      struct fp_totals *totals)
 {
-	struct departure *departure =
+	struct away *away =
 	    bpf_task_storage_get(&departures, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	enum fp_outcome outcome = FP_OUTCOME_NOTED;
 
-	if (!departure)
+	if (!away)
 		return FP_OUTCOME_NO_STORAGE;
-	if (departure->time_ns)
+	if (away->word) {
 		totals->unclosed++; /* it came back unseen: that interval is lost, and counted */
-	departure->state = sleep_state(state);
+		away->word = 0;
+	}
+	away->woken_ns = 0;
+	away->waker_value = 0;
+	if (fp_unsure_return)
+		away->ran_ns = task->se.sum_exec_runtime;
 	if (fp_way_out)
-		outcome = take_departing_stack(context, task, departure, epoch, totals);
+		outcome = take_departing_stack(context, task, &away->kept[0], reason, epoch,
+					       bpf_ktime_get_ns(), totals);
 	if (outcome == FP_OUTCOME_NOTED)
-		departure->time_ns = bpf_ktime_get_ns();
+		*(volatile u64 *)&away->word = fp_away_word(bpf_ktime_get_ns(), reason, 0);
 	return outcome;
 }
 
-/* Takes the noted departure of `task`; 0 when there is none. */
-static __always_inline struct departure *take_departure(struct task_struct *task, u64 *ret_left_ns)
-{
-	struct departure *departure = bpf_task_storage_get(&departures, task, 0, 0);
+/* An interval that has ended, in its two parts. */
+struct ended {
+	struct away *away;
+	u64 word, now;
+	u64 blocked_ns, ready_ns;
+	bool blocked, ready; /* there is such a part */
+};
 
-	if (!departure || !departure->time_ns)
-		return NULL;
-	*ret_left_ns = departure->time_ns;
-	departure->time_ns = 0; /* used once, whatever happens next */
-	return departure;
+/* Takes the departure of `task`; the outcome is AGGREGATED when there is an interval. */
+static __always_inline enum fp_outcome take_departure(struct task_struct *task,
+						      struct fp_totals *totals, struct ended *ret)
+{
+	struct away *away = bpf_task_storage_get(&departures, task, 0, 0);
+	u64 now = bpf_ktime_get_ns(), left, woken;
+
+	if (!away || !away->word)
+		return FP_OUTCOME_NOT_BLOCKED;
+	*ret = (struct ended){ .away = away, .now = now };
+	ret->word = __sync_lock_test_and_set(&away->word, 0);
+	left = ret->word & FP_AWAY_TIME_MASK;
+	if (!left)
+		return FP_OUTCOME_NOT_BLOCKED;
+	if (fp_unsure_return && task->se.sum_exec_runtime - away->ran_ns > 1000000) {
+		totals->unclosed++; /* it has run since: this is not the return from there */
+		return FP_OUTCOME_NOT_BLOCKED;
+	}
+	if (now < left) {
+		if (left - now > 8) /* what rounding to units of 16 ns can make of it */
+			return FP_OUTCOME_CLOCK_BACKWARDS;
+		now = left;
+	}
+	woken = away->woken_ns;
+	ret->ready = away_ready(ret->word) || (fp_run_queue && woken > left && woken < now);
+	ret->blocked = !away_ready(ret->word);
+	if (away_ready(ret->word))
+		woken = left;
+	ret->ready_ns = ret->ready ? now - woken : 0;
+	ret->blocked_ns = ret->blocked ? now - left - ret->ready_ns : 0;
+	return FP_OUTCOME_AGGREGATED;
 }
 
-static __always_inline enum fp_outcome close_interval(void *context, struct task_struct *task,
-						      struct fp_totals *totals, u32 epoch)
+/* Values of the parts under the stack the task left with. */
+static __always_inline void close_way_out(struct fp_scratch *scratch, struct task_struct *task,
+					  const struct ended *ended, u32 epoch,
+					  struct fp_totals *in, struct fp_totals *ready)
 {
-	u64 now = bpf_ktime_get_ns(), left_ns, value;
-	struct departure *departure = take_departure(task, &left_ns);
-	enum fp_outcome outcome;
+	const struct kept *kept = kept_slot(ended->away, ended->word);
+	u64 weight = kept->weight;
+	const struct fp_key *ready_key = ended->blocked ? &kept->ready_key : &kept->key;
+	enum fp_outcome outcome = FP_OUTCOME_NOT_KEPT;
+
+	if (ended->blocked) {
+		if (weight)
+			outcome = count_kept(scratch, task, &kept->key, FP_SOURCE_OFFCPU, epoch,
+					     ended->blocked_ns * weight, in);
+		fp_outcome(in, outcome);
+	}
+	if (ended->ready) {
+		outcome = FP_OUTCOME_NOT_KEPT;
+		if (weight)
+			outcome = count_kept(scratch, task, ready_key, FP_SOURCE_RUNQUEUE, epoch,
+					     ended->ready_ns * weight, ready);
+		fp_outcome(ready, outcome);
+	}
+	if (ended->away->waker_value && weight)
+		count_waker(scratch, task, ended->away, &kept->key, away_reason(ended->word), epoch);
+}
+
+/*
+ * Counts the stack in the scratch as one of `state` with `value`, and the outcome in the totals'
+ * row. With a value of 0 its frames are sent all the same, for a count that is made of its key.
+ * A function to the verifier too, checked once for all its callers.
+ */
+__attribute__((noinline)) int fp_count_current(u32 row, u32 epoch, u32 state, u64 value)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct fp_totals *totals = totals_row(epoch & 1, row);
 	struct fp_scratch *scratch;
-	struct fp_count *entry;
+	enum fp_outcome outcome;
 	u32 zero = 0;
 
-	if (!departure)
-		return FP_OUTCOME_NOT_BLOCKED;
-	if (now < left_ns)
-		return FP_OUTCOME_CLOCK_BACKWARDS;
-	value = keep_interval(now - left_ns);
+	if (!totals)
+		return 0; /* cannot be: the row is within the array */
 	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
 	if (!scratch)
-		return FP_OUTCOME_NO_SCRATCH;
-	if (fp_way_out) {
-		scratch->record.key = departure->key;
-		scratch->record.tgid = task->tgid;
+		return fp_outcome(totals, FP_OUTCOME_NO_SCRATCH);
+	set_state(scratch, reason_source(state), state);
+	outcome = count_stack(scratch, task, epoch & 1, value != 0, value, totals);
+	if (!value && outcome == FP_OUTCOME_AGGREGATED)
+		outcome = FP_OUTCOME_NOT_KEPT;
+	return fp_outcome(totals, outcome);
+}
+
+/* The same with the stack taken here, if any part is kept. */
+static __always_inline void close_here(void *context, struct fp_scratch *scratch,
+				       struct task_struct *task, const struct ended *ended,
+				       u32 epoch, struct fp_totals *in, struct fp_totals *ready)
+{
+	u64 blocked_value = 0, ready_value = 0, waker_value = ended->away->waker_value;
+	u64 quantum = brake_quantum(&fp_brake, &fp_control, ended->now);
+	enum fp_away_reason reason = away_reason(ended->word);
+
+	if (ended->blocked)
+		blocked_value = keep_interval(ended->blocked_ns, quantum);
+	if (ended->ready)
+		ready_value = keep_interval(ended->ready_ns, quantum);
+	if (blocked_value || ready_value || waker_value) {
+		in->walks++;
+		brake_walk(&fp_brake, &fp_control, ended->now);
+		take_stack(context, scratch, task, epoch);
+	}
+	if (ready_value)
+		fp_count_current(ROW_READY, epoch, ended->blocked ? FP_AWAY_WOKEN : reason,
+				 ready_value);
+	else
+		ready->outcomes[FP_OUTCOME_NOT_KEPT] += ended->ready;
+	if (blocked_value || waker_value)
+		fp_count_current(ROW_IN, epoch, reason, blocked_value);
+	else
+		in->outcomes[FP_OUTCOME_NOT_KEPT] += ended->blocked;
+	if (waker_value)
+		count_waker(scratch, task, ended->away, &scratch->record.key, reason, epoch);
+}
+
+static __always_inline int come_back(void *context, struct task_struct *task, u32 epoch)
+{
+	struct fp_totals *in = totals_row(epoch, ROW_IN), *ready = totals_row(epoch, ROW_READY);
+	struct fp_scratch *scratch;
+	enum fp_outcome outcome;
+	struct ended ended;
+	u32 zero = 0;
+
+	if (!in || !ready)
+		return 0; /* cannot be: the rows are within the array */
+	in->runs++;
+	outcome = take_departure(task, in, &ended);
+	if (outcome != FP_OUTCOME_AGGREGATED)
+		return fp_outcome(in, outcome);
+	if (!ended.blocked)
+		fp_outcome(in, FP_OUTCOME_PREEMPTED);
+	else
+		note_duration(epoch, FP_DURATIONS_BLOCKED, ended.blocked_ns);
+	if (ended.ready) {
+		ready->runs++;
+		note_duration(epoch, FP_DURATIONS_READY, ended.ready_ns);
+	}
+	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
+	if (!scratch) {
+		in->outcomes[FP_OUTCOME_NO_SCRATCH] += ended.blocked;
+		ready->outcomes[FP_OUTCOME_NO_SCRATCH] += ended.ready;
+	} else if (fp_way_out) {
+		close_way_out(scratch, task, &ended, epoch, in, ready);
 	} else {
-		take_stack(context, scratch, task, departure->state, epoch);
+		close_here(context, scratch, task, &ended, epoch, in, ready);
 	}
-	outcome = count_interval(&scratch->record, epoch, 1, value, &entry);
-	if (entry) {
-		totals->value += value;
-		if (!fp_way_out)
-			fp_announce(&offcpu_stacks, scratch, task, entry, totals);
-	}
-	return outcome;
+	return 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -209,33 +243,43 @@ int offcpu_switch(u64 *context)
 	struct task_struct *prev = (struct task_struct *)context[1];
 	struct task_struct *next = (struct task_struct *)context[2];
 	u32 epoch = fp_epoch & 1;
-	struct fp_totals *out = totals_row(epoch, ROW_OUT), *in = totals_row(epoch, ROW_IN);
+	struct fp_totals *out = totals_row(epoch, ROW_OUT);
 	u32 state = fp_has_prev_state ? (u32)context[3] : task_state(prev);
+	enum fp_away_reason reason;
 	enum fp_outcome outcome;
 
-	if (!out || !in)
-		return 0; /* cannot be: the rows are within the array */
+	if (!out)
+		return 0; /* cannot be: the row is within the array */
 	out->runs++;
-	outcome = judge_departure(prev, context[0] & 1, state);
+	outcome = judge_departure(prev, context[0] & 1, state, &reason);
 	if (outcome == FP_OUTCOME_NOTED)
-		outcome = note_departure(context, prev, state, epoch, out);
+		outcome = note_departure(context, prev, reason, epoch, out);
 	fp_outcome(out, outcome);
-	if (fp_way_out) {
-		in->runs++;
-		fp_outcome(in, close_interval(context, next, in, epoch));
-	}
+	if (fp_way_out)
+		come_back(context, next, epoch);
 	return 0;
 }
 
 SEC("?tp_btf/sched_exit_tp")
 int offcpu_return(u64 *context)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	u32 epoch = fp_epoch & 1;
-	struct fp_totals *totals = totals_row(epoch, ROW_IN);
+	return come_back(context, (struct task_struct *)bpf_get_current_task_btf(), fp_epoch & 1);
+}
 
-	if (!totals)
-		return 0; /* cannot be: the row is within the array */
-	totals->runs++;
-	return fp_outcome(totals, close_interval(context, task, totals, epoch));
+SEC("?fexit/schedule")
+int offcpu_return_fexit(u64 *context)
+{
+	return come_back(context, (struct task_struct *)bpf_get_current_task_btf(), fp_epoch & 1);
+}
+
+SEC("?tp_btf/sched_waking")
+int offcpu_waking(u64 *context)
+{
+	return wake(context, (struct task_struct *)context[0], fp_epoch & 1);
+}
+
+SEC("?iter.s/task")
+int offcpu_visit(struct bpf_iter__task *context)
+{
+	return visit(context->task);
 }

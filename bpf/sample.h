@@ -20,6 +20,7 @@ struct fp_scratch {
 	struct fp_stack_record record;
 	u64 frames[FP_WALK_SLOTS + FP_MAX_FRAMES +
 		   1]; /* room for a helper's whole write at any slot */
+	struct fp_hash hash; /* of task and frames, for keys that add to it */
 };
 
 #define FP_SCRATCH_MAP(map_name)                                                                   \
@@ -133,11 +134,10 @@ static __always_inline void fp_hash_frames(struct fp_scratch *scratch, u32 from,
 	*hash = loop.hash;
 }
 
-/* The kernel side, leaf first, at the head of the scratch. Returns its length. */
-static __always_inline u32 fp_take_kernel_stack(void *context, struct fp_scratch *scratch,
+/* Notes `bytes` of kernel frames at the head of the scratch, leaf first. Returns their number. */
+static __always_inline u32 fp_note_kernel_stack(struct fp_scratch *scratch, long bytes,
 						struct fp_hash *hash)
 {
-	long bytes = bpf_get_stack(context, scratch->frames, FP_MAX_FRAMES * sizeof(u64), 0);
 	u32 count = bytes > 0 ? (u32)bytes / sizeof(u64) : 0;
 
 	scratch->record.kernel_len = count;
@@ -147,36 +147,60 @@ static __always_inline u32 fp_take_kernel_stack(void *context, struct fp_scratch
 	return count;
 }
 
+/* The kernel side of the current task. Returns its length. */
+static __always_inline u32 fp_take_kernel_stack(void *context, struct fp_scratch *scratch,
+						struct fp_hash *hash)
+{
+	long bytes = bpf_get_stack(context, scratch->frames, FP_MAX_FRAMES * sizeof(u64), 0);
+
+	return fp_note_kernel_stack(scratch, bytes, hash);
+}
+
 static long step_user_frame(u32 index, struct fp_walk *walk)
 {
 	return fp_walk_step(walk, index);
+}
+
+/* A walk that has its first frame, at `from` of the scratch. */
+static __always_inline void fp_walk_begin(struct fp_walk *walk, struct fp_scratch *scratch,
+					  const struct fp_user_registers *registers, u32 from,
+					  const struct fp_hash *hash)
+{
+	*walk = (struct fp_walk){ .frame = registers->bp,
+				  .last_frame = registers->sp - 1,
+				  .frames = scratch->frames,
+				  .hash = *hash,
+				  .first = from + 1,
+				  .end = FP_WALK_END_DEPTH };
+	scratch->frames[fp_walk_slot(from)] = registers->ip;
+	fp_hash_mix(&walk->hash, registers->ip);
+}
+
+/* Notes what a walk of `steps` steps came to; the last counts unless it could not be taken. */
+static __always_inline void fp_walk_done(struct fp_walk *walk, struct fp_scratch *scratch,
+					 struct task_struct *task, long steps,
+					 struct fp_hash *ret_hash)
+{
+	u64 main_top = task->mm->start_stack, thread_top = task->thread.fsbase;
+
+	*ret_hash = walk->hash;
+	scratch->record.user_len = walk->end == FP_WALK_END_DEPTH ? steps + 1 : steps;
+	scratch->record.walk_end = walk->end;
+	if (scratch->record.user_len == 1)
+		walk->last_frame = 0;
+	scratch->record.user_root_gap = fp_walk_root_gap(walk->last_frame, main_top, thread_top);
 }
 
 static __always_inline void fp_walk_user(struct fp_scratch *scratch, struct task_struct *task,
 					 const struct fp_user_registers *registers, u32 from,
 					 struct fp_hash *hash)
 {
-	struct fp_walk walk = { .frame = registers->bp,
-				.last_frame = registers->sp - 1,
-				.frames = scratch->frames,
-				.hash = *hash,
-				.first = from + 1,
-				.end = FP_WALK_END_DEPTH };
-	u64 main_top, thread_top;
+	struct fp_walk walk;
 	long steps;
 
-	scratch->frames[fp_walk_slot(from)] = registers->ip;
-	fp_hash_mix(&walk.hash, registers->ip);
+	fp_walk_begin(&walk, scratch, registers, from, hash);
 	steps = bpf_loop(fp_max_user_frames - 1, step_user_frame, &walk, 0);
-	*hash = walk.hash;
-	/* the last step counts unless it could not be taken */
-	scratch->record.user_len = walk.end == FP_WALK_END_DEPTH ? steps + 1 : steps;
-	scratch->record.walk_end = walk.end;
-	main_top = task->mm->start_stack;
-	thread_top = task->thread.fsbase;
-	if (scratch->record.user_len == 1)
-		walk.last_frame = 0;
-	scratch->record.user_root_gap = fp_walk_root_gap(walk.last_frame, main_top, thread_top);
+	fp_walk_done(&walk, scratch, task, steps, hash);
 }
 
 /* The kernel's own walk: for 32-bit programs, and for kernels where reading user memory in
@@ -258,7 +282,7 @@ static __always_inline enum fp_outcome fp_count_add(void *map, const struct fp_s
 
 	*ret_entry = NULL;
 	if (!entry) {
-		struct fp_count fresh = { .tgid = record->tgid };
+		struct fp_count fresh = { .tgid = record->tgid, .source = record->source };
 		/* int: before 6.3 map operations return 32 bits, and -7 would read as 2^32 - 7 */
 		int error = (int)bpf_map_update_elem(map, &key, &fresh, BPF_NOEXIST);
 

@@ -42,6 +42,36 @@ static inline __attribute__((always_inline)) fp_u32 fp_walk_slot(fp_u32 index)
 #endif
 }
 
+/* Whether the frame pointer can be one; if not, the walk ends, and walk->end says why. */
+static inline __attribute__((always_inline)) int fp_walk_goes_on(struct fp_walk *walk)
+{
+	if (!walk->frame) {
+		walk->end = FP_WALK_END_ROOT;
+		return 0;
+	}
+	if ((walk->frame & 7) || walk->frame <= walk->last_frame || walk->frame < FP_USER_LOW ||
+	    walk->frame > FP_USER_HIGH) {
+		walk->end = FP_WALK_END_BROKEN;
+		return 0;
+	}
+	return 1;
+}
+
+/* Takes the pair that was read at the frame pointer as step `index`. */
+static inline __attribute__((always_inline)) long
+fp_walk_take(struct fp_walk *walk, fp_u32 index, const fp_u64 pair[2])
+{
+	if (pair[1] < FP_USER_LOW || pair[1] > FP_USER_HIGH) {
+		walk->end = pair[1] ? FP_WALK_END_BROKEN : FP_WALK_END_ROOT;
+		return 1;
+	}
+	walk->frames[fp_walk_slot(walk->first + index)] = pair[1];
+	fp_hash_mix(&walk->hash, pair[1]);
+	walk->last_frame = walk->frame;
+	walk->frame = pair[0];
+	return 0;
+}
+
 /*
  * Takes step `index` (0, 1, 2, …), which fills slot first + index. Returns 0 to go on, 1 when
  * the step could not be taken and walk->end says why. The slot comes from the loop's index
@@ -52,28 +82,13 @@ static inline __attribute__((always_inline)) long fp_walk_step(struct fp_walk *w
 {
 	fp_u64 pair[2];
 
-	if (!walk->frame) {
-		walk->end = FP_WALK_END_ROOT;
+	if (!fp_walk_goes_on(walk))
 		return 1;
-	}
-	if ((walk->frame & 7) || walk->frame <= walk->last_frame || walk->frame < FP_USER_LOW ||
-	    walk->frame > FP_USER_HIGH) {
-		walk->end = FP_WALK_END_BROKEN;
-		return 1;
-	}
 	if (FP_READ_USER(pair, sizeof(pair), walk->frame)) {
 		walk->end = FP_WALK_END_FAULT;
 		return 1;
 	}
-	if (pair[1] < FP_USER_LOW || pair[1] > FP_USER_HIGH) {
-		walk->end = pair[1] ? FP_WALK_END_BROKEN : FP_WALK_END_ROOT;
-		return 1;
-	}
-	walk->frames[fp_walk_slot(walk->first + index)] = pair[1];
-	fp_hash_mix(&walk->hash, pair[1]);
-	walk->last_frame = walk->frame;
-	walk->frame = pair[0];
-	return 0;
+	return fp_walk_take(walk, index, pair);
 }
 
 /* Bytes from the last frame pointer followed to the nearer of the two places where a stack is

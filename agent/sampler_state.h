@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sampler_state: the inside of a sampler, shared by sampler.c (open, close, answers),
+// sampler_load.c (sizes, choices, hooks), sampler_drain.c (epochs) and sampler_visit.c (tasks that
+// are away). These alone include the BPF skeleton. Threads: one owner.
+#pragma once
+
+#include "epochmaps.h"
+#include "fleetprof_bpf.skel.h"
+#include "perfevents.h"
+#include "sampler.h"
+
+#include <bpf/libbpf.h>
+
+struct fp_sampler {
+	struct fleetprof_bpf *skeleton;
+	struct fp_perf_events *perf_events;
+	struct ring_buffer *rings;
+	struct bpf_link *visit_link; // outlives the others: a stopped sampler still cuts
+	struct fp_batch_space space;
+	struct fp_sampler_config config;
+	enum fp_offcpu_hook hook;
+	uint32_t hz, cpus, capacity, epochs, cgroup_subsystem;
+	uint64_t epoch_start_ns, cut_ns; // CLOCK_MONOTONIC; the last visit that cut or marked
+	uint64_t cut_missed;
+	bool attached, visits_hang;
+	fp_record_fn record_fn; // during fp_sampler_read_stacks
+	void *record_context;
+};
+
+// Opens, sizes, loads and attaches the programs with the first hook that the kernel takes.
+int fp_sampler_load(struct fp_sampler *sampler);
+// The programs that belong to one of the abi's; NULL: counted by another one's runs.
+struct bpf_program *fp_sampler_program(const struct fp_sampler *sampler, enum fp_program program);
+// What the first epoch's intervals are kept by.
+void fp_sampler_control_start(struct fp_sampler *sampler);
+// Those that are blocked already are away from now on. Without the visit they count from their
+// next departure.
+void fp_sampler_mark(struct fp_sampler *sampler);
+
+static inline uint32_t fp_sampler_walk_budget(const struct fp_sampler *sampler)
+{
+	return sampler->config.walk_budget ? sampler->config.walk_budget : FP_WALK_BUDGET;
+}

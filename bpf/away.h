@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * away: what is known of a task that has left the CPU, and what its time away counts for:
+ * the departure in task storage, the lot that keeps an interval, the brake, the durations of
+ * all intervals, and the way of a kept part into the count map.
+ * Invariant: whoever takes a departure's word (return, cut) owns the interval up to then; the
+ * word changes hands atomically, so no time is counted twice.
+ */
+#ifndef FLEETPROF_AWAY_H
+#define FLEETPROF_AWAY_H
+
+#include "bpf/sample.h"
+#include "bpf/threshold.h"
+
+enum { ROW_OUT, ROW_IN, ROW_READY, ROW_BLOCKED, ROW_WAKE, ROW_WAKER, ROWS };
+
+FP_COUNT_MAP(offcpu_counts_0);
+FP_COUNT_MAP(offcpu_counts_1);
+FP_STACK_RING(offcpu_stacks);
+FP_SCRATCH_MAP(offcpu_scratch);
+FP_TOTALS_MAP(offcpu_totals, ROWS);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, FP_EPOCHS * FP_DURATIONS_ROWS);
+	__type(key, u32);
+	__type(value, struct fp_durations);
+} offcpu_durations SEC(".maps");
+
+/* Settings, fixed before load. */
+const volatile bool fp_way_out;	       /* stacks on the way out, no hook on the way in */
+const volatile bool fp_unsure_return;  /* the hook on the way in may miss a return */
+const volatile bool fp_has_prev_state; /* sched_switch passes prev_state (5.18+) */
+const volatile bool fp_kernel_threads; /* count kernel threads too */
+const volatile bool fp_run_queue;      /* time ready to run is a profile of its own */
+const volatile bool fp_wakers;	       /* who wakes is a profile of its own */
+
+/* Set by user space while the programs run; see struct fp_offcpu_control. */
+volatile struct fp_offcpu_control fp_control = { .weight = 1, .slice_walks = 1 };
+volatile struct fp_offcpu_control fp_waker_control = { .weight = 1, .slice_walks = 1 };
+volatile struct fp_brake fp_brake, fp_waker_brake;
+
+/* fp_way_out: the stack a task left with. */
+struct kept {
+	struct fp_key key;	 /* of its blocked part */
+	struct fp_key ready_key; /* of the part after the wake-up */
+	u64 weight;		 /* 0: left out */
+};
+
+struct away {
+	u64 word; /* fp_away_word; 0: not away */
+	u64 woken_ns;
+	u64 ran_ns; /* CPU time it had used when it left */
+	u64 waker_value; /* what the interval counts for under its waker; 0: not kept */
+	struct fp_key waker_key;
+	struct kept kept[2]; /* which of them: FP_AWAY_SLOT of the word */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct away);
+} departures SEC(".maps");
+
+static __always_inline struct fp_totals *totals_row(u32 epoch, u32 row)
+{
+	u32 index = epoch * ROWS + row;
+
+	return bpf_map_lookup_elem(&offcpu_totals, &index);
+}
+
+static __always_inline u32 away_reason(u64 word)
+{
+	return word & FP_AWAY_REASON_MASK;
+}
+
+static __always_inline bool away_ready(u64 word)
+{
+	return away_reason(word) >= FP_AWAY_PREEMPTED;
+}
+
+static __always_inline struct kept *kept_slot(struct away *away, u64 word)
+{
+	return word & FP_AWAY_SLOT ? &away->kept[1] : &away->kept[0];
+}
+
+/* FP_AWAY_RUNNING: not blocked. */
+static __always_inline enum fp_away_reason sleep_reason(u32 state)
+{
+	if (state & TASK_UNINTERRUPTIBLE)
+		return FP_AWAY_UNINTERRUPTIBLE;
+	if (state & (TASK_STOPPED | TASK_TRACED))
+		return FP_AWAY_STOPPED;
+	return state ? FP_AWAY_INTERRUPTIBLE : FP_AWAY_RUNNING;
+}
+
+static __always_inline u32 task_state(struct task_struct *task)
+{
+	struct task_struct___before_5_14 *old = (void *)task;
+
+	if (bpf_core_field_exists(task->__state))
+		return task->__state;
+	return (u32)BPF_CORE_READ(old, state);
+}
+
+static __always_inline u64 lot(void)
+{
+	return ((u64)bpf_get_prandom_u32() << 32) | bpf_get_prandom_u32();
+}
+
+/* Doublings of quantum and weight in effect now. */
+static __always_inline u64 brake_level(volatile struct fp_brake *brake,
+				       volatile struct fp_offcpu_control *control, u64 now)
+{
+	u64 elapsed = now - brake->slice_start_ns, level = brake->level, walks = brake->walks;
+
+	if (!level && walks < control->slice_walks)
+		return 0;
+	if (elapsed < FP_BRAKE_SLICE_NS || elapsed >> 63)
+		return fp_brake_level(level, walks, control->slice_walks);
+	return fp_brake_carry(level, walks, control->slice_walks, elapsed / FP_BRAKE_SLICE_NS);
+}
+
+/* A stack is going to be walked. Whoever moves the slice's start begins the next slice. */
+static __always_inline void brake_walk(volatile struct fp_brake *brake,
+				       volatile struct fp_offcpu_control *control, u64 now)
+{
+	u64 start = brake->slice_start_ns, elapsed = now - start, walks;
+
+	if (elapsed < FP_BRAKE_SLICE_NS || elapsed >> 63 ||
+	    __sync_val_compare_and_swap(&brake->slice_start_ns, start, now) != start) {
+		__sync_fetch_and_add(&brake->walks, 1);
+		return;
+	}
+	walks = __sync_lock_test_and_set(&brake->walks, 1);
+	brake->level = fp_brake_carry(brake->level, walks, control->slice_walks,
+				      elapsed / FP_BRAKE_SLICE_NS);
+}
+
+static __always_inline u64 brake_quantum(volatile struct fp_brake *brake,
+					 volatile struct fp_offcpu_control *control, u64 now)
+{
+	u64 quantum = fp_quantum_raised(control->quantum_ns, brake_level(brake, control, now));
+
+	if (quantum > brake->quantum_max_ns)
+		brake->quantum_max_ns = quantum;
+	return quantum;
+}
+
+/* The value an interval counts for; 0: not kept. */
+static __always_inline u64 keep_interval(u64 duration_ns, u64 quantum_ns)
+{
+	return duration_ns >= quantum_ns ? duration_ns
+					 : fp_threshold_value(duration_ns, quantum_ns, lot());
+}
+
+/* fp_way_out: how many departures this one stands for; 0: it is left out. */
+static __always_inline u64 keep_departure(u64 now)
+{
+	u64 weight = fp_weight_raised(fp_control.weight, brake_level(&fp_brake, &fp_control, now));
+
+	if (weight > fp_brake.weight_max)
+		fp_brake.weight_max = weight;
+	return weight <= 1 || lot() % weight == 0 ? weight : 0;
+}
+
+/* Every interval, kept or not: what the estimates can be held against. */
+static __always_inline void note_duration(u32 epoch, enum fp_duration_row row, u64 duration_ns)
+{
+	u32 index = epoch * FP_DURATIONS_ROWS + row, bucket = fp_duration_bucket(duration_ns);
+	struct fp_durations *durations = bpf_map_lookup_elem(&offcpu_durations, &index);
+
+	if (!durations || bucket >= FP_DURATION_BUCKETS)
+		return; /* cannot be: both are within their arrays */
+	durations->count[bucket]++;
+	durations->sum_ns[bucket] += duration_ns;
+}
+
+/* Describes the current task and walks its stack; keys begin with the scratch's hash. */
+static __always_inline void take_stack(void *context, struct fp_scratch *scratch,
+				       struct task_struct *task, u32 epoch)
+{
+	struct fp_user_registers registers = {};
+	struct fp_hash hash;
+	u32 kernel_len;
+
+	fp_describe_task(&scratch->record, task, &hash);
+	scratch->record.epoch = epoch;
+	scratch->record.time_ns = bpf_ktime_get_ns();
+	scratch->record.kernel_thread = (task->flags & PF_KTHREAD) != 0;
+	kernel_len = fp_take_kernel_stack(context, scratch, &hash);
+	if (fp_has_user_side(task, task->flags))
+		fp_saved_registers(task, &registers);
+	fp_take_user_side(context, scratch, task, &registers, kernel_len, &hash);
+	scratch->hash = hash;
+}
+
+/* Completes record and key of a stack that was taken: the same frames in another state are
+ * another key. */
+static __always_inline void set_state(struct fp_scratch *scratch, enum fp_source source,
+				      enum fp_away_reason state)
+{
+	struct fp_hash hash = scratch->hash;
+
+	scratch->record.source = source;
+	scratch->record.state = state;
+	fp_hash_mix(&hash, ((u64)source << 32) | state);
+	fp_hash_finish(&hash, &scratch->record.key);
+}
+
+static __always_inline enum fp_source reason_source(enum fp_away_reason reason)
+{
+	return reason >= FP_AWAY_PREEMPTED ? FP_SOURCE_RUNQUEUE : FP_SOURCE_OFFCPU;
+}
+
+static __always_inline enum fp_outcome count_interval(const struct fp_stack_record *record,
+						      u32 epoch, u64 count, u64 value,
+						      struct fp_count **ret_entry)
+{
+	return epoch ? fp_count_add(&offcpu_counts_1, record, count, value, ret_entry)
+		     : fp_count_add(&offcpu_counts_0, record, count, value, ret_entry);
+}
+
+/* Counts one interval under the key of the scratch's record, whose frames are sent when new.
+ * A count of 0 sends them all the same, for a count that comes later. */
+static __always_inline enum fp_outcome count_stack(struct fp_scratch *scratch,
+						   struct task_struct *task, u32 epoch, u64 count,
+						   u64 value, struct fp_totals *totals)
+{
+	struct fp_count *entry;
+	enum fp_outcome outcome = count_interval(&scratch->record, epoch, count, value, &entry);
+
+	if (entry) {
+		totals->value += value;
+		fp_announce(&offcpu_stacks, scratch, task, entry, totals);
+	}
+	return outcome;
+}
+
+/* The same where the frames were sent when the task left. */
+static __always_inline enum fp_outcome count_kept(struct fp_scratch *scratch,
+						  struct task_struct *task,
+						  const struct fp_key *key, enum fp_source source,
+						  u32 epoch, u64 value, struct fp_totals *totals)
+{
+	struct fp_count *entry;
+	enum fp_outcome outcome;
+
+	scratch->record.key = *key;
+	scratch->record.tgid = task->tgid;
+	scratch->record.source = source;
+	outcome = count_interval(&scratch->record, epoch, 1, value, &entry);
+	totals->value += entry ? value : 0;
+	return outcome;
+}
+
+/* fp_way_out: sends the frames taken of a task that is away, and notes their keys. */
+static __always_inline void keep_stack(struct fp_scratch *scratch, struct task_struct *task,
+				       enum fp_away_reason reason, u32 epoch, struct kept *kept,
+				       struct fp_totals *totals)
+{
+	set_state(scratch, reason_source(reason), reason);
+	kept->key = scratch->record.key;
+	count_stack(scratch, task, epoch, 0, 0, totals);
+	if (!fp_run_queue || reason >= FP_AWAY_PREEMPTED)
+		return;
+	set_state(scratch, FP_SOURCE_RUNQUEUE, FP_AWAY_WOKEN);
+	kept->ready_key = scratch->record.key;
+	count_stack(scratch, task, epoch, 0, 0, totals);
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * threshold: which off-CPU intervals are kept and what they count for. With quantum T an
+ * interval of d >= T is kept and counts d; a shorter one is kept with probability d / T and
+ * counts T: the expected count is d either way, so totals are unbiased and no length is left
+ * out, while at most (time off the CPU) / T short ones are kept. This is priority sampling's
+ * fixed-threshold form (Duffield, Lund, Thorup: "Learn more, sample less", 2005).
+ * On the way out durations are not known: one departure in `weight` is kept, at random, and
+ * what it comes to counts weight times.
+ * The brake: when a slice of time brings more walks than its share, quantum and weight double
+ * for each further share, and what a slice ended with the next one begins with. The quantum of
+ * an interval depends on those before it alone, never on its own lot, so nothing is biased.
+ * Pure logic: also compiled natively by the tests.
+ */
+#ifndef FLEETPROF_THRESHOLD_H
+#define FLEETPROF_THRESHOLD_H
+
+#include "bpf/abi.h"
+
+#define FP_QUANTUM_LEAST 1000ULL      /* what the brake doubles when every interval is kept */
+#define FP_QUANTUM_MOST	 (1ULL << 46) /* 19.5 hours */
+#define FP_WEIGHT_MOST	 (1ULL << 20)
+#define FP_BRAKE_LEVELS	 40ULL
+
+/* What an interval counts for, 0: it is not kept. `random` is uniform over 64 bits; the bias of
+ * the remainder is below 2^-18. */
+static inline __attribute__((always_inline)) fp_u64 fp_threshold_value(fp_u64 duration_ns,
+								       fp_u64 quantum_ns,
+								       fp_u64 random)
+{
+	if (duration_ns >= quantum_ns)
+		return duration_ns;
+	return random % quantum_ns < duration_ns ? quantum_ns : 0;
+}
+
+/* Doublings in effect: those carried over and those of this slice. */
+static inline __attribute__((always_inline)) fp_u64 fp_brake_level(fp_u64 carried, fp_u64 walks,
+								   fp_u64 slice_walks)
+{
+	fp_u64 level = carried;
+
+	if (walks >= slice_walks && slice_walks)
+		level += walks / slice_walks;
+	return level < FP_BRAKE_LEVELS ? level : FP_BRAKE_LEVELS;
+}
+
+/*
+ * What is carried into the slice that begins `slices` (at least 1) after the one that had `walks`:
+ * what that came to, or one doubling less if it was quiet, and one less for each slice since then
+ * without any walk.
+ */
+static inline __attribute__((always_inline)) fp_u64 fp_brake_carry(fp_u64 carried, fp_u64 walks,
+								   fp_u64 slice_walks,
+								   fp_u64 slices)
+{
+	fp_u64 level = fp_brake_level(carried, walks, slice_walks);
+	fp_u64 less = slices - 1;
+
+	if (walks * 2 < slice_walks)
+		less++;
+	return level > less ? level - less : 0;
+}
+
+static inline __attribute__((always_inline)) fp_u64 fp_quantum_raised(fp_u64 quantum_ns,
+								      fp_u64 level)
+{
+	fp_u64 least = quantum_ns > FP_QUANTUM_LEAST ? quantum_ns : FP_QUANTUM_LEAST;
+
+	if (!level)
+		return quantum_ns;
+	if (level >= 46 || least > FP_QUANTUM_MOST >> level)
+		return FP_QUANTUM_MOST;
+	return least << level;
+}
+
+static inline __attribute__((always_inline)) fp_u64 fp_weight_raised(fp_u64 weight, fp_u64 level)
+{
+	fp_u64 least = weight ? weight : 1;
+
+	if (level >= 20 || least > FP_WEIGHT_MOST >> level)
+		return FP_WEIGHT_MOST;
+	return least << level;
+}
+
+/* See struct fp_durations. */
+static inline __attribute__((always_inline)) fp_u32 fp_duration_bucket(fp_u64 duration_ns)
+{
+	fp_u64 rest = duration_ns / 1000;
+	fp_u32 bucket = 0;
+
+	if (rest >> 32)
+		return FP_DURATION_BUCKETS - 1;
+	if (rest >> 16) {
+		bucket += 16;
+		rest >>= 16;
+	}
+	if (rest >> 8) {
+		bucket += 8;
+		rest >>= 8;
+	}
+	if (rest >> 4) {
+		bucket += 4;
+		rest >>= 4;
+	}
+	if (rest >> 2) {
+		bucket += 2;
+		rest >>= 2;
+	}
+	if (rest >> 1) {
+		bucket += 1;
+		rest >>= 1;
+	}
+	bucket += rest;
+	return bucket < FP_DURATION_BUCKETS ? bucket : FP_DURATION_BUCKETS - 1;
+}
+
+/*
+ * A departure is one word, so that it is taken, cut and replaced atomically: the time in units
+ * of 16 ns, to the nearest, and in the bits below it the reason (enum fp_away_reason) and the
+ * slot with the rest of what is known. 0: not away.
+ */
+#define FP_AWAY_REASON_MASK 7ULL
+#define FP_AWAY_SLOT	    8ULL
+#define FP_AWAY_TIME_MASK   (~15ULL)
+
+static inline __attribute__((always_inline)) fp_u64 fp_away_word(fp_u64 time_ns, fp_u32 reason,
+								 fp_u32 slot)
+{
+	return ((time_ns + 8) & FP_AWAY_TIME_MASK) | (reason & FP_AWAY_REASON_MASK) |
+	       (slot ? FP_AWAY_SLOT : 0);
+}
+
+#endif
