@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Profiles of reference programs against the truth the programs measure themselves. They run
 # alone: other load on the same CPUs is no error of theirs but makes every estimate wider.
-# FP_TEST_FULL in the environment makes the runs longer.
+# FP_TEST_FULL in the environment makes the runs longer and the crowds larger.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-foreach(name attribution_cpu cpu_time offcpu_truth)
+foreach(name attribution_cpu cpu_time offcpu_truth walk_budget blocked_cases)
   add_test(NAME e2e_${name}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/${name}.py
       --build ${CMAKE_BINARY_DIR})

@@ -4,16 +4,21 @@
 //   crowd mappings N           one process with N executable mappings that do not merge; it works
 //   crowd processes N SECONDS  N children of a fork, each awake for a moment every SECONDS
 //   crowd programs N SECONDS   the same, each an executed program of its own
+//   crowd sleepers N MICROS    N threads that sleep MICROS, over and over, and do nothing else
 // Prints `ready` when all is there and ends, with all it made, when standard input ends.
 #include "reference.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static volatile uint64_t sink;
@@ -82,6 +87,45 @@ static void processes(long count, const char *seconds, bool execs)
 	}
 }
 
+FRAME static void crowd_sleep(const struct timespec *length)
+{
+	KEEP_FRAME();
+	raw_syscall4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)length, 0);
+}
+
+static pthread_rwlock_t all_there = PTHREAD_RWLOCK_INITIALIZER;
+
+static void *sleeper_main(void *argument)
+{
+	// Thousands that want to run at once would leave nothing of the CPUs to what watches them.
+	sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){ 0 });
+	pthread_rwlock_rdlock(&all_there); // else the first would keep the last from being made
+	pthread_rwlock_unlock(&all_there);
+	for (;;)
+		crowd_sleep(argument);
+	return NULL;
+}
+
+static void sleepers(long count, long micros)
+{
+	static struct timespec length;
+	pthread_attr_t attributes;
+
+	length =
+	    (struct timespec){ .tv_sec = micros / 1000000, .tv_nsec = micros % 1000000 * 1000 };
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN);
+	pthread_rwlock_wrlock(&all_there);
+	for (long i = 0; i < count; i++) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, &attributes, sleeper_main, &length) != 0)
+			die("pthread_create (kernel.threads-max, vm.max_map_count?)");
+	}
+	ready();
+	pthread_rwlock_unlock(&all_there);
+}
+
 // The same page over and over: neighbours with the same offset are not merged.
 static void mappings(long count)
 {
@@ -133,8 +177,13 @@ int main(int argc, char **argv)
 		processes(number(argv[2]), argv[3], strcmp(argv[1], "programs") == 0);
 		ready();
 		wait_for_end(false);
+	} else if (argc == 4 && strcmp(argv[1], "sleepers") == 0) {
+		sleepers(number(argv[2]), number(argv[3]));
+		wait_for_end(false);
 	} else {
-		fprintf(stderr, "usage: %s mappings N | processes N SECONDS | programs N SECONDS\n",
+		fprintf(stderr,
+			"usage: %s mappings N | processes N SECONDS | programs N SECONDS |\n"
+			"       sleepers N MICROS\n",
 			argv[0]);
 		return 2;
 	}

@@ -19,7 +19,7 @@ static noreturn void usage(const char *program)
 {
 	fprintf(stderr,
 		"usage: %s [--seconds S] [--threads N] [--depth N] [--round-trips N] [--gate]\n"
-		"       [--migrate] [--same-cpu] [--pin] [--processes]\n",
+		"       [--gate] [--migrate] [--same-cpu] [--pin] [--processes]\n",
 		program);
 	exit(2);
 }
@@ -41,6 +41,7 @@ void options_parse(int argc, char **argv, struct options *options)
 		{ "threads", required_argument, NULL, 't' },
 		{ "depth", required_argument, NULL, 'd' },
 		{ "round-trips", required_argument, NULL, 'n' },
+		{ "seed", required_argument, NULL, 'S' },
 		{ "gate", no_argument, NULL, 'g' },
 		{ "migrate", no_argument, NULL, 'm' },
 		{ "same-cpu", no_argument, NULL, 'c' },
@@ -63,6 +64,9 @@ void options_parse(int argc, char **argv, struct options *options)
 			break;
 		case 'n':
 			options->round_trips = (uint64_t)number(argv[0], optarg);
+			break;
+		case 'S':
+			options->seed = (uint64_t)number(argv[0], optarg);
 			break;
 		case 'g':
 			options->gate = true;

@@ -37,6 +37,7 @@ struct options {
 	int threads;
 	int depth;	      // deep: frames below main
 	uint64_t round_trips; // pingpong: 0 means for --seconds
+	uint64_t seed;	      // waits
 	bool gate;
 	bool migrate;	// sleeper: move threads between CPUs while they are blocked
 	bool same_cpu;	// pingpong

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threshold sampling is unbiased, on the live kernel: tests/programs/waits sleeps for 20 µs to
+// 200 ms, each length on a stack of its own, and three samplers watch it at once: one with a
+// quantum T, one with 2 T, and one that keeps every interval, which is the truth: the very
+// intervals that the others sample. Per stack and round the estimate is held against the
+// standard error that sampling has, √Σ d (T − d) over the intervals d < T; over all rounds the
+// mean error against that of the mean; and the two quanta against one another. For every hook;
+// on the way out, where no length is known yet, with a budget of walks and with half of it: one
+// departure in w is kept, with the standard error √Σ d² (w − 1).
+//
+// Of so many comparisons some are beyond three standard errors by chance: of 540 one or two. So
+// what fails is what chance does in one of 10,000 such runs (FAMILY_ERROR), by Bernstein's
+// inequality, which holds however few intervals were kept; how many were beyond three is printed.
+// The samplers run one after the other, so their stamps of one return lie apart, by the walk of
+// the one in front where that kept the interval: some tens of microseconds, which are allowed for
+// (stamp_allowance). Each sampler's own total is also held against what itself measured of all
+// intervals, where nothing is to be allowed for. FP_TEST_FULL=1: 20 rounds of 60 s, T = 10 ms.
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/records.h"
+#include "agent/sampler.h"
+#include "chance.h"
+#include "waits_program.h"
+
+#define FAMILY_ERROR 1e-4
+#define ROUNDS	     20
+#define STACKS	     9 // of tests/programs/waits
+#define LEAVES	     256
+
+enum { ONCE, TWICE, EXACT, SAMPLERS }; // in the order they attach, see watch()
+
+struct sum {
+	uint64_t count, value;
+};
+
+struct leaf { // one place of a thread of the program
+	char comm[FP_COMM_LEN];
+	uint64_t address;
+	struct sum of[SAMPLERS];
+};
+
+struct leaves {
+	struct leaf rows[LEAVES];
+	uint32_t count;
+};
+
+struct watcher {
+	struct fp_sampler *sampler;
+	struct fp_records records;
+	uint32_t set, tgid;
+	int role;
+	struct leaves *leaves;
+	struct fp_totals in; // of all rounds
+	uint64_t weight;     // the greatest in this round
+	// Of all rounds, the whole host: what it measured of all intervals, kept or not, and what
+	// those kept come to.
+	double measured, estimated;
+	struct spread spread;
+};
+
+struct stack { // of one wait_<length>, over all rounds
+	char name[FP_COMM_LEN];
+	uint32_t rounds;
+	double error[2], variance[2], allowance[2]; // of ONCE and TWICE
+	double largest;
+};
+
+struct run {
+	enum fp_offcpu_hook hook;
+	uint64_t quantum_ns; // 0: a budget, and half of it
+	uint32_t budget;
+	double seconds;
+	struct watcher watchers[SAMPLERS];
+	struct leaves leaves;
+	struct stack stacks[STACKS];
+	uint32_t comparisons, beyond_three;
+};
+
+static bool is_full(void)
+{
+	const char *value = getenv("FP_TEST_FULL");
+
+	return value && *value && strcmp(value, "0") != 0;
+}
+
+// --- the samplers --------------------------------------------------------------------------
+
+static int take_record(const struct fp_stack_record *record, void *context)
+{
+	struct watcher *watcher = context;
+
+	return fp_records_add(&watcher->records, record);
+}
+
+static struct leaf *find_leaf(struct leaves *leaves, const struct fp_stack_record *record)
+{
+	uint64_t address = record->user_len > 0 ? record->frames[record->kernel_len] : 0;
+	struct leaf *leaf = leaves->rows;
+
+	for (; leaf < leaves->rows + leaves->count; leaf++) {
+		if (leaf->address == address && memcmp(leaf->comm, record->comm, FP_COMM_LEN) == 0)
+			return leaf;
+	}
+	assert_true(leaves->count < LEAVES);
+	leaves->count++;
+	*leaf = (struct leaf){ .address = address };
+	memcpy(leaf->comm, record->comm, FP_COMM_LEN);
+	return leaf;
+}
+
+static int take_count(enum fp_source source, const struct fp_key *key, const struct fp_count *count,
+		      void *context)
+{
+	struct watcher *watcher = context;
+	const struct fp_stack_record *record;
+	struct leaf *leaf;
+
+	if (count->tgid != watcher->tgid || source != FP_SOURCE_OFFCPU || !count->value)
+		return 0;
+	record = fp_records_find(&watcher->records, watcher->set, key);
+	assert_non_null(record);
+	leaf = find_leaf(watcher->leaves, record);
+	leaf->of[watcher->role].count += count->count;
+	leaf->of[watcher->role].value += count->value;
+	return 0;
+}
+
+static void drain(struct watcher *watcher)
+{
+	const struct fp_durations *durations;
+	struct fp_epoch epoch;
+
+	assert_int_equal(
+	    fp_sampler_drain(watcher->sampler, take_record, take_count, watcher, &epoch), 0);
+	assert_int_equal(fp_records_end_epoch(&watcher->records, watcher->set), 0);
+	watcher->set ^= 1;
+	if (epoch.weight_max > watcher->weight)
+		watcher->weight = epoch.weight_max;
+	durations = &epoch.durations[FP_DURATIONS_BLOCKED];
+	for (int i = 0; i < FP_DURATION_BUCKETS; i++)
+		watcher->measured += (double)durations->sum_ns[i] / 1e9;
+	watcher->estimated += (double)epoch.drained_value[FP_SOURCE_OFFCPU] / 1e9;
+	epoch_spread(&watcher->spread, durations, (double)epoch.quantum_max_ns / 1e9,
+		     (double)epoch.weight_max);
+	for (int outcome = 0; outcome < FP_OUTCOME_COUNT; outcome++) {
+		watcher->in.outcomes[outcome] +=
+		    epoch.totals[FP_PROGRAM_SWITCH_IN].outcomes[outcome];
+	}
+}
+
+// The one that keeps all comes last: programs of one hook run in the order they were attached,
+// and its walks would make every interval of those behind it longer. It is always of the kernel's
+// best hook, since on the way out a walk is part of what comes before the departure's stamp.
+static bool watch(struct run *run)
+{
+	for (int role = 0; role < SAMPLERS; role++) {
+		struct watcher *watcher = &run->watchers[role];
+		struct fp_sampler_config config = { .off_cpu = true, .hook = run->hook };
+		struct fp_refusal refusal = { 0 };
+
+		if (role == EXACT) {
+			config.hook = FP_HOOK_AUTO;
+			config.quantum_ns = 1;
+		} else {
+			config.quantum_ns = role == TWICE ? 2 * run->quantum_ns : run->quantum_ns;
+			config.walk_budget = role == TWICE ? run->budget / 2 : run->budget;
+		}
+		*watcher = (struct watcher){ .role = role, .leaves = &run->leaves };
+		fp_records_init(&watcher->records, true);
+		if (fp_sampler_open(&config, &watcher->sampler, &refusal)) {
+			print_message("%s: %s\n", fp_offcpu_hook_name(run->hook), refusal.cause);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void unwatch(struct run *run)
+{
+	for (int role = 0; role < SAMPLERS; role++) {
+		fp_sampler_free(run->watchers[role].sampler);
+		fp_records_free(&run->watchers[role].records);
+	}
+}
+
+// --- the comparison ------------------------------------------------------------------------
+
+// Where the thread waits: its leaf with the most time. It has others, at its start and end.
+static const struct leaf *main_leaf(const struct leaves *leaves, const char *comm)
+{
+	const struct leaf *best = NULL;
+
+	for (uint32_t i = 0; i < leaves->count; i++) {
+		const struct leaf *leaf = &leaves->rows[i];
+
+		if (strncmp(leaf->comm, comm, FP_COMM_LEN) == 0 &&
+		    (!best || leaf->of[EXACT].value > best->of[EXACT].value))
+			best = leaf;
+	}
+	assert_non_null(best);
+	return best;
+}
+
+static uint32_t comparisons_planned(void)
+{
+	return (3 * STACKS * (ROUNDS + 1) + SAMPLERS) * (FP_HOOK_COUNT - 1);
+}
+
+static bool within(struct run *run, const char *what, double error, const struct spread *spread,
+		   double allowance)
+{
+	double standard = sqrt(spread->variance);
+	bool holds =
+	    fabs(error) <= chance_bound(spread, FAMILY_ERROR, comparisons_planned()) + allowance;
+
+	run->comparisons++;
+	run->beyond_three += fabs(error) > 3 * standard + allowance;
+	if (!holds)
+		print_message("  FAIL %s: error %.6f s, standard error %.6f s\n", what, error,
+			      standard);
+	return holds;
+}
+
+// How far the stamps of two samplers may be apart, and the walks of those in front.
+static double stamp_allowance(const struct run *run, const struct leaf *leaf)
+{
+	double each = run->hook == FP_HOOK_WAY_OUT ? 1e-6 : 0.3e-6;
+
+	return 0.01 + each * (double)leaf->of[EXACT].count +
+	       50e-6 * (double)(leaf->of[ONCE].count + leaf->of[TWICE].count);
+}
+
+static int compare_stack(struct run *run, const json_t *waiter, struct stack *stack)
+{
+	const char *name = json_string_value(json_object_get(waiter, "name"));
+	uint64_t waits = (uint64_t)json_integer_value(json_object_get(waiter, "waits"));
+	const struct leaf *leaf = main_leaf(&run->leaves, name);
+	double truth = (double)leaf->of[EXACT].value / 1e9, error[2];
+	double allowance = stamp_allowance(run, leaf);
+	struct spread spread[2], both;
+	int failures = 0;
+
+	assert_true(leaf->of[EXACT].count <= waits && leaf->of[EXACT].count >= waits / 2);
+	snprintf(stack->name, sizeof(stack->name), "%s", name);
+	stack->rounds++;
+	for (int role = ONCE; role <= TWICE; role++) {
+		double quantum = (double)run->quantum_ns / 1e9 * (role == TWICE ? 2 : 1);
+
+		error[role] = (double)leaf->of[role].value / 1e9 - truth;
+		spread[role] = stack_spread(json_object_get(waiter, "lengths"), quantum,
+					    (double)run->watchers[role].weight);
+		stack->largest = fmax(stack->largest, spread[role].largest);
+		failures += !within(run, name, error[role], &spread[role], allowance);
+		stack->error[role] += error[role];
+		stack->variance[role] += spread[role].variance;
+		stack->allowance[role] += allowance;
+	}
+	both = (struct spread){ spread[0].variance + spread[1].variance,
+				fmax(spread[0].largest, spread[1].largest) };
+	return failures + !within(run, name, error[TWICE] - error[ONCE], &both, allowance);
+}
+
+static int compare(struct run *run, const char *truth)
+{
+	json_t *root = json_loads(truth, 0, NULL), *waiter;
+	int failures = 0;
+	size_t i;
+
+	assert_non_null(root);
+	assert_int_equal(json_array_size(json_object_get(root, "waiters")), STACKS);
+	json_array_foreach(json_object_get(root, "waiters"), i, waiter) failures +=
+	    compare_stack(run, waiter, &run->stacks[i]);
+	json_decref(root);
+	return failures;
+}
+
+// Mean errors over all rounds.
+static int compare_means(struct run *run)
+{
+	int failures = 0;
+
+	for (int i = 0; i < STACKS; i++) {
+		const struct stack *stack = &run->stacks[i];
+
+		for (int role = ONCE; role <= TWICE; role++) {
+			double rounds = stack->rounds,
+			       standard = sqrt(stack->variance[role]) / rounds;
+			struct spread spread = { stack->variance[role] / rounds / rounds,
+						 stack->largest / rounds };
+
+			print_message("  %-11s %s mean error %+.6f s, %+.2f standard errors\n",
+				      stack->name, role == TWICE ? "2 T" : "  T",
+				      stack->error[role] / rounds,
+				      standard > 0 ? stack->error[role] / rounds / standard : 0);
+			failures += !within(run, stack->name, stack->error[role] / rounds, &spread,
+					    stack->allowance[role] / rounds);
+		}
+	}
+	return failures;
+}
+
+// Nothing but sampling is between what a sampler measured and what it estimates.
+static int compare_totals(struct run *run)
+{
+	int failures = 0;
+
+	for (int role = 0; role < SAMPLERS; role++) {
+		const struct watcher *watcher = &run->watchers[role];
+		double error = watcher->estimated - watcher->measured;
+
+		print_message("  all stacks, %s: %.3f s measured, error %+.3f s, %+.2f standard "
+			      "errors\n",
+			      role == EXACT   ? "all kept"
+			      : role == TWICE ? "2 T"
+					      : "T",
+			      watcher->measured, error,
+			      watcher->spread.variance > 0 ? error / sqrt(watcher->spread.variance)
+							   : 0);
+		failures += !within(run, "all stacks", error, &watcher->spread, 1e-3);
+	}
+	return failures;
+}
+
+static int play_round(struct run *run, uint32_t seed)
+{
+	static char truth[1 << 17];
+	struct program program = start_program(run->seconds, seed);
+	struct pollfd pollfd = { .fd = program.out, .events = POLLIN };
+	int failures;
+
+	memset(&run->leaves, 0, sizeof(run->leaves));
+	for (int role = 0; role < SAMPLERS; role++)
+		run->watchers[role].tgid = (uint32_t)program.pid, run->watchers[role].weight = 0;
+	assert_int_equal(write(program.in, "\n", 1), 1);
+	do {
+		for (int role = 0; role < SAMPLERS; role++)
+			drain(&run->watchers[role]);
+	} while (poll(&pollfd, 1, 1000) == 0);
+	read_line(&program, truth, sizeof(truth));
+	for (int role = 0; role < SAMPLERS; role++)
+		drain(&run->watchers[role]);
+	failures = compare(run, truth);
+	end_program(&program);
+	return failures;
+}
+
+static void check_hook(enum fp_offcpu_hook hook)
+{
+	struct run *run = calloc(1, sizeof(*run));
+	int failures = 0;
+
+	assert_non_null(run);
+	run->hook = hook;
+	if (hook == FP_HOOK_WAY_OUT)
+		run->budget = is_full() ? 500 : 2000;
+	else
+		run->quantum_ns = is_full() ? 10000000 : 2000000;
+	run->seconds = is_full() ? 60 : 1;
+	if (!watch(run)) {
+		unwatch(run);
+		free(run);
+		return;
+	}
+	print_message("%s, T = %.0f ms, budget %u, %d rounds of %.0f s\n",
+		      fp_sampler_hook(run->watchers[ONCE].sampler, FP_SOURCE_OFFCPU),
+		      (double)run->quantum_ns / 1e6, run->budget, ROUNDS, run->seconds);
+	for (uint32_t seed = 1; seed <= ROUNDS; seed++)
+		failures += play_round(run, seed);
+	failures += compare_means(run) + compare_totals(run);
+	print_message("  %u comparisons, %u beyond 3 standard errors, %d beyond chance\n",
+		      run->comparisons, run->beyond_three, failures);
+	assert_int_equal(run->watchers[EXACT].in.outcomes[FP_OUTCOME_NOT_KEPT], 0);
+	assert_true(run->watchers[ONCE].in.outcomes[FP_OUTCOME_NOT_KEPT] > 1000);
+	unwatch(run);
+	assert_int_equal(failures, 0);
+	free(run);
+}
+
+static void every_stack_is_right_closed_at_sched_exit(void **state)
+{
+	check_hook(FP_HOOK_SCHED_EXIT);
+}
+
+static void every_stack_is_right_closed_at_fexit(void **state)
+{
+	check_hook(FP_HOOK_FEXIT);
+}
+
+static void every_stack_is_right_taken_on_the_way_out(void **state)
+{
+	check_hook(FP_HOOK_WAY_OUT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_stack_is_right_closed_at_sched_exit),
+		cmocka_unit_test(every_stack_is_right_closed_at_fexit),
+		cmocka_unit_test(every_stack_is_right_taken_on_the_way_out),
+	};
+
+	if (geteuid() != 0) {
+		puts("skipped: sampling the host needs root");
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The number of stacks that off-CPU profiling walks stays within its budget whatever the switch
+rate: at 1, 10, 100 and 1000 times a rate, with a ping-pong at full speed, and with a crowd of
+threads that sleep 10 ms each (2,000, with FP_TEST_FULL in the environment 20,000). And what is
+estimated from the few that are walked is the time that was measured of all.
+
+Allowed above the budget, per window: MARGIN once the quantum has been found, since it is set by
+what the last drain interval brought; FIRST in the windows in which it is searched, where only the
+brake holds (bpf/threshold.h)."""
+
+import contextlib
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import time
+
+from batches import OFF_CPU, spooled
+from reference import Agent, Check, arguments, full, skip_unless_live
+
+WINDOW_S = 5  # the drain interval of the defaults
+FIRST_WINDOWS = 2
+WINDOWS = 5
+MARGIN, FIRST = 1.5, 3.0
+DEVIATIONS = 5  # of a standard error; of some dozens of windows none is beyond that by chance
+SLEEP_US = 10000
+LEAST = {  # vm.max_map_count: two mappings a thread
+    "/proc/sys/vm/max_map_count": 100000, "/proc/sys/kernel/threads-max": 60000,
+    "/proc/sys/kernel/pid_max": 60000}
+
+
+@contextlib.contextmanager
+def room_for_threads():
+    """Limits of the kernel that let a crowd be, put back afterwards."""
+    before = {path: int(pathlib.Path(path).read_text()) for path in LEAST}
+    for path, least in LEAST.items():
+        if before[path] < least:
+            pathlib.Path(path).write_text(str(least))
+    try:
+        yield
+    finally:
+        for path, value in before.items():
+            pathlib.Path(path).write_text(str(value))
+
+
+@contextlib.contextmanager
+def sleepers(build, count):
+    child = subprocess.Popen([build / "tests" / "programs" / "crowd", "sleepers", str(count),
+                              str(SLEEP_US)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True)
+    try:
+        if child.stdout.readline() != "ready\n":
+            raise RuntimeError(f"{count} threads could not be made")
+        yield
+    finally:
+        child.stdin.close()
+        child.wait(120)
+        child.stdout.close()
+
+
+@contextlib.contextmanager
+def pingpong(build):
+    child = subprocess.Popen([build / "tests" / "programs" / "pingpong", "--same-cpu",
+                              "--seconds", "3600"], stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        child.kill()
+        child.wait()
+
+
+def loads(build):
+    """{name: a context in which the load runs}; the first four are 1 to 1000 times a rate."""
+    crowd = 20000 if full() else 2000
+    return {
+        **{f"{count} thread{'s' * (count > 1)} that sleep{'s' * (count == 1)} 10 ms":
+           lambda count=count: sleepers(build, count) for count in (1, 10, 100, 1000)},
+        "a ping-pong at full speed": lambda: pingpong(build),
+        f"{crowd} threads that sleep 10 ms": lambda: sleepers(build, crowd),
+    }
+
+
+def windows_of(build, load, settings):
+    """Quality of the off-CPU profile of every whole window, with seconds and estimated time."""
+    with load(), Agent(build, **{"window-length": f"{WINDOW_S}s", "window-jitter-percent": "0",
+                                 **settings}) as agent:
+        time.sleep(WINDOW_S * WINDOWS + 1)
+        agent.stop()
+        for batch in spooled(agent.spool()):
+            quality = dict(batch.quality[OFF_CPU])
+            quality["seconds"] = (batch.end_ns - batch.start_ns) / 1e9
+            quality["estimated_ns"] = sum(sample.value for sample in batch.samples
+                                          if sample.type == OFF_CPU)
+            if quality["seconds"] > WINDOW_S * 0.9:
+                yield quality
+
+
+def describe(window):
+    return (f"{window['intervals'] / window['seconds']:.0f} intervals/s, "
+            f"{window['walks'] / window['seconds']:.0f} walks/s, quantum "
+            f"{window['quantum_min_ns'] / 1e6:.3f}..{window['quantum_max_ns'] / 1e6:.3f} ms, "
+            f"weight {window.get('weight_max', 0)}, "
+            f"{window['intervals_ns'] / 1e9:.2f} s measured, "
+            f"{window['estimated_ns'] / 1e9:.2f} s estimated")
+
+
+def check_window(check, number, window, way_out):
+    margin = FIRST if number < FIRST_WINDOWS else MARGIN
+    budget = window["walk_budget"] * window["seconds"]
+    check(window["walks"] <= budget * margin,
+          f"window {number + 1}: {window['walks']} walks, {margin} x {budget:.0f} at most; "
+          + describe(window))
+    measured, error = window["intervals_ns"], window["estimated_ns"] - window["intervals_ns"]
+    # An interval's own part of the variance is less than quantum x length; on the way out, where
+    # the lot knows no length, less than weight x length², and none is longer than its window.
+    each = window["quantum_max_ns"]
+    if way_out:
+        each = window["weight_max"] * window["seconds"] * 1e9
+    bound = DEVIATIONS * math.sqrt(each * measured)
+    check(abs(error) <= bound, f"window {number + 1}: the time is right to {error / 1e9:+.3f} s, "
+          f"{bound / 1e9:.3f} s at most")
+
+
+def check_load(check, build, name, load, hook="auto"):
+    print(f"-- {name}" + (f", {hook}" if hook != "auto" else ""), flush=True)
+    windows = list(windows_of(build, load, {"off-cpu-hook": hook}))
+    check(len(windows) >= WINDOWS - 1, f"{len(windows)} windows")
+    for number, window in enumerate(windows):
+        check_window(check, number, window, hook == "way_out")
+    return max((window["intervals"] / window["seconds"] for window in windows), default=0)
+
+
+def main():
+    build = arguments().build
+    skip_unless_live()
+    check = Check()
+    with room_for_threads():
+        rates = {name: check_load(check, build, name, load)
+                 for name, load in loads(build).items()}
+        names = list(rates)
+        for hook in ("way_out",):
+            for name in (names[-1], names[-2]):
+                check_load(check, build, name, loads(build)[name], hook)
+    print(json.dumps(rates))
+    # The machine may not be able to switch so often: it is the budget that is on trial.
+    check(rates[names[3]] > 20 * rates[names[0]] or rates[names[3]] > 20000,
+          f"the rates are far apart: {rates[names[0]]:.0f} to {rates[names[3]]:.0f} per second")
+    return 1 if check.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
