@@ -287,6 +287,33 @@ static void test_names(void **state)
 	}
 }
 
+static const struct {
+	const char *json, *line;
+} waits[] = {
+	{ "{\"hook\":\"off\"}", "off, 0 intervals (0.0 s), 0 without their stack" },
+	{ "{\"hook\":\"sched_exit_tp\",\"samples\":12,\"nanoseconds\":1500000000,\"stacks_lost\":"
+	  "1}",
+	  "sched_exit_tp, 12 intervals (1.5 s), 1 without their stack; every interval kept" },
+	{ "{\"hook\":\"way_out\",\"samples\":3,\"quantum_ns\":11800,\"weight\":4,"
+	  "\"walk_budget\":500}",
+	  "way_out, 3 intervals (0.0 s), 0 without their stack; quantum 11.8 µs, one departure in "
+	  "4, about 500 stacks a second" },
+	{ "{\"hook\":\"fexit\",\"quantum_ns\":2000000,\"weight\":1}",
+	  "fexit, 0 intervals (0.0 s), 0 without their stack; quantum 2 ms" },
+};
+
+static void test_waits(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(waits); i++) {
+		json_t *source FP_CLEANUP(fp_json_freep) = json_loads(waits[i].json, 0, NULL);
+		FP_AUTOBUF struct fp_buf line = { 0 };
+
+		assert_non_null(source);
+		assert_int_equal(fp_status_waits(source, &line), 0);
+		assert_string_equal((char *)line.data, waits[i].line);
+	}
+}
+
 // Lines and bytes come in whatever pieces the kernel makes of them.
 static void test_link(void **state)
 {
@@ -323,7 +350,7 @@ int main(void)
 		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_insert),
 		cmocka_unit_test(test_output),	 cmocka_unit_test(test_doctor),
 		cmocka_unit_test(test_link),	 cmocka_unit_test(test_names),
-		cmocka_unit_test(test_recorded),
+		cmocka_unit_test(test_recorded), cmocka_unit_test(test_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
