@@ -282,12 +282,12 @@ def wall_time_tells_its_parts_apart(scratch):
 def it_fits_narrow_and_dark_screens(scratch):
     for width in (1400, 800, 420):
         (scratch / str(width)).mkdir()
-        page = Page(scratch / str(width), width=width)
+        page = Page(scratch / str(width), "--waits", width=width)
         with page as browser:
             for scheme in ("light", "dark"):
                 browser.call("Emulation.setEmulatedMedia",
                              features=[{"name": "prefers-color-scheme", "value": scheme}])
-                page.open("?root=thread&search=leaf_")
+                page.open("?type=wall&root=thread&search=leaf_")
                 overflow = browser.evaluate(
                     "document.documentElement.scrollWidth - document.documentElement.clientWidth")
                 equal(overflow, 0, f"{width} px: too wide by")

@@ -209,14 +209,12 @@ static void off_cpu_time(batch_message *b)
 static void run_queue_time(batch_message *b)
 {
 	off_cpu_time(b);
-	for (size_t i = 0; i < b->samples->n_type; i++)
-		b->samples->type[i] = FP_PROFILE_RUN_QUEUE;
+	b->samples->type[0] = b->samples->type[1] = FP_PROFILE_RUN_QUEUE;
 }
 static void waker_time(batch_message *b)
 {
 	off_cpu_time(b);
-	for (size_t i = 0; i < b->samples->n_type; i++)
-		b->samples->type[i] = FP_PROFILE_WAKER;
+	b->samples->type[0] = b->samples->type[1] = FP_PROFILE_WAKER;
 }
 static void quality_type(batch_message *b)
 {
