@@ -116,6 +116,11 @@ static int set_duration(const char *value, struct fp_snapshot_options *options)
 	return 0;
 }
 
+static uint32_t picture_of(char id)
+{
+	return 1u << (id - OPTION_CPU);
+}
+
 static int set_option(char id, const char *value, void *context)
 {
 	struct fp_snapshot_options *options = context;
@@ -141,11 +146,10 @@ static int set_option(char id, const char *value, void *context)
 	case OPTION_RUN_QUEUE:
 	case OPTION_WAKERS:
 	case OPTION_WALL:
-		options->shown |= 1u << (id - OPTION_CPU);
+		options->shown |= picture_of(id);
 		break;
 	case OPTION_BOTH:
-		options->shown |= 1u << (OPTION_CPU - OPTION_CPU);
-		options->shown |= 1u << (OPTION_OFF_CPU - OPTION_CPU);
+		options->shown |= picture_of(OPTION_CPU) | picture_of(OPTION_OFF_CPU);
 		break;
 	case OPTION_RAW:
 		options->raw = true;
@@ -224,7 +228,7 @@ static int run_snapshot(const struct fp_command *command, int argc, char **argv)
 	if (options.pid == 0)
 		return fp_command_fail(FP_EXIT_USAGE, "no process, give one with --pid");
 	if (!options.shown)
-		options.shown = 1u << (OPTION_CPU - OPTION_CPU);
+		options.shown = picture_of(OPTION_CPU);
 	if (!options.format)
 		options.format = !options.output && isatty(STDOUT_FILENO) ? "table" : "folded";
 	if (!fp_snapshot_view_check(&options))

@@ -328,6 +328,16 @@ static void test_pprof_of_a_tree(void **state)
 	assert_int_equal(pprof->sample[1]->n_location_id, 2);
 	assert_int_equal(pprof->n_function, 3);
 	fleetprof__pprof__profile__free_unpacked(pprof, NULL);
+	fp_buf_clear(&bytes);
+	options = (struct fp_render_options){ .title = "Wall time",
+					      .unit = FP_UNIT_NANOSECONDS,
+					      .type_name = "wall" };
+	assert_int_equal(fp_renderer_find("pprof")->render(tree, &options, &bytes), 0);
+	pprof = pprof_decode(&bytes);
+	assert_int_equal(pprof->n_sample_type, 1);
+	assert_string_equal(string_at(pprof, pprof->sample_type[0]->type), "wall");
+	assert_int_equal(value_sum(pprof, 0), 9);
+	fleetprof__pprof__profile__free_unpacked(pprof, NULL);
 }
 
 int main(void)
