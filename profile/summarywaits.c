@@ -41,10 +41,12 @@ static void measured_line(const struct fp_summary *summary)
 	say(summary, " took ");
 	say_time(summary, fp_summary_counter(summary, FP_QUALITY_INTERVALS_NS));
 	say(summary, " in all");
-	if (is_sampled(summary)) {
+	if (is_sampled(summary) || summary->type == FP_PROFILE_WAKER) {
 		say(summary, "; the picture, an estimate, shows ");
 		say_time(summary, fp_summary_ns(summary));
 	}
+	if (summary->type == FP_PROFILE_WAKER)
+		say(summary, " that a wake-up ended");
 	say(summary, ".\n");
 }
 
@@ -120,20 +122,24 @@ static void chance_line(const struct fp_summary *summary)
 	say(summary, " of a box that is 1 % of it.\n");
 }
 
+// Where run-queue time is recorded one walk serves both parts of an interval, and this type does
+// not know of the other: so the share is an upper bound.
 static void walked_line(const struct fp_summary *summary)
 {
 	uint64_t walks = fp_summary_counter(summary, FP_QUALITY_WALKS);
+	uint64_t intervals = fp_summary_counter(summary, FP_QUALITY_INTERVALS);
 	uint64_t budget = fp_summary_counter(summary, FP_QUALITY_WALK_BUDGET);
 
 	if (walks == 0)
 		return;
 	say(summary, "Walked: ");
 	fp_text_count(walks, summary->text);
-	say(summary, walks == 1 ? " stack for " : " stacks for ");
-	say_intervals(summary, fp_summary_counter(summary, FP_QUALITY_INTERVALS));
-	say(summary, " (");
-	fp_text_percent(walks, fp_summary_counter(summary, FP_QUALITY_INTERVALS), 1, summary->text);
-	say(summary, ")");
+	say(summary, walks == 1 ? " stack" : " stacks");
+	if (walks < intervals) {
+		say(summary, ", for at most ");
+		fp_text_percent(walks, intervals, 1, summary->text);
+		say(summary, " of the intervals");
+	}
 	if (budget > 0) {
 		say(summary, "; the budget is about ");
 		fp_text_count(budget, summary->text);
@@ -150,8 +156,10 @@ static void cut_line(const struct fp_summary *summary)
 		return;
 	say(summary, "Went on: ");
 	say_intervals(summary, cut);
-	say(summary, " had not ended when the window did; up to there they are counted, the rest "
-		     "is the next window's.\n");
+	say(summary, " had not ended when the window did; ");
+	say(summary, summary->type == FP_PROFILE_WAKER
+			 ? "nobody had ended them yet, so they are not in the picture.\n"
+			 : "up to there they are counted, the rest is the next window's.\n");
 }
 
 static const struct {

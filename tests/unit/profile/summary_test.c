@@ -133,8 +133,8 @@ static const struct summary_case cases[] = {
 		"Kept: every interval of 160 ns or more, shorter ones by chance in proportion to "
 		"their length (quantum from 40 ns to 160 ns).\n"
 		"By chance: about ±1.3 % of the total, ±13 % of a box that is 1 % of it.\n"
-		"Walked: 260 stacks for 10,000 intervals (2.6 %); the budget is about 500 a "
-		"second per host.\n"
+		"Walked: 260 stacks, for at most 2.6 % of the intervals; the budget is about 500 "
+		"a second per host.\n"
 		"Went on: 12 intervals had not ended when the window did; up to there they are "
 		"counted, the rest is the next window's.\n"
 		"Hook: sched_exit_tp: stacks are taken when a thread is back.\n",
@@ -171,7 +171,7 @@ static const struct summary_case cases[] = {
 		    "Picked on the way out: one departure stands for up to 4.\n"
 		    "By chance: at least about ±2 % of the total, ±20 % of a box that is 1 % of "
 		    "it.\n"
-		    "Walked: 1 stack for 1 interval (100.0 %).\n"
+		    "Walked: 1 stack.\n"
 		    "Hook: way_out: stacks are taken as a thread leaves the CPU.\n",
 	    .line = "4 waits, 1.00 ms blocked; 0 lost, 0 dropped; ±2 % by chance",
 	},
@@ -185,8 +185,16 @@ static const struct summary_case cases[] = {
 	{
 	    .what = "wakers too",
 	    .type = FP_PROFILE_WAKER,
-	    .counters = { { FP_QUALITY_SAMPLES, 1 } },
-	    .text = "Wakers: 1 wake-up, 0 ns blocked before them; 0 lost.\n",
+	    .counters = { { FP_QUALITY_SAMPLES, 1 },
+			  { FP_QUALITY_INTERVALS, 3 },
+			  { FP_QUALITY_INTERVALS_NS, 5000 },
+			  { FP_QUALITY_INTERVALS_CUT, 2 } },
+	    .text = "Wakers: 1 wake-up, 0 ns blocked before them; 0 lost.\n"
+		    "Measured: 3 intervals took 5.00 µs in all; the picture, an estimate, shows "
+		    "0 ns that a wake-up ended.\n"
+		    "Kept: every interval, at its own length.\n"
+		    "Went on: 2 intervals had not ended when the window did; nobody had ended them "
+		    "yet, so they are not in the picture.\n",
 	    .line = "1 wake-up, 0 ns blocked before them; 0 lost, 0 dropped",
 	},
 };
