@@ -59,7 +59,8 @@ static int read_flag(const json_t *root, const char *name, bool *flag, struct fp
 
 static int check_members(json_t *root, struct fp_buf *error)
 {
-	static const char *const known[] = { "verb", "pid", "hz", "duration_ms", "cpu", "off_cpu" };
+	static const char *const known[] = { "verb", "pid",	"hz",	     "duration_ms",
+					     "cpu",  "off_cpu", "run_queue", "waker" };
 	const char *name;
 	json_t *value;
 
@@ -75,6 +76,33 @@ static int check_members(json_t *root, struct fp_buf *error)
 	return 0;
 }
 
+static int read_kinds(const json_t *root, struct fp_control_request *request, struct fp_buf *error)
+{
+	const struct {
+		const char *name;
+		bool *flag;
+	} kinds[] = {
+		{ "cpu", &request->cpu },
+		{ "off_cpu", &request->off_cpu },
+		{ "run_queue", &request->run_queue },
+		{ "waker", &request->waker },
+	};
+	int r = 0;
+
+	request->cpu = true;
+	for (size_t i = 0; r == 0 && i < FP_ARRAY_SIZE(kinds); i++)
+		r = read_flag(root, kinds[i].name, kinds[i].flag, error);
+	if (r < 0)
+		return r;
+	if (request->run_queue && !request->off_cpu)
+		return refuse(error, "run_queue", "needs off_cpu");
+	if (request->waker && !request->off_cpu)
+		return refuse(error, "waker", "needs off_cpu");
+	if (!request->cpu && !request->off_cpu)
+		return refuse(error, "request", "neither cpu nor off_cpu");
+	return 0;
+}
+
 static int read_snapshot(json_t *root, struct fp_control_request *request, struct fp_buf *error)
 {
 	static const struct bounds pids = { 1, PID_MAX }, rates = { 1, FP_SNAPSHOT_HZ_MAX };
@@ -83,22 +111,18 @@ static int read_snapshot(json_t *root, struct fp_control_request *request, struc
 	uint64_t pid = 0, hz = 99, duration_ms = 10000;
 	int r;
 
-	request->cpu = true;
 	r = read_number(root, "pid", pids, &pid, error);
 	if (r == 0)
 		r = read_number(root, "hz", rates, &hz, error);
 	if (r == 0)
 		r = read_number(root, "duration_ms", durations, &duration_ms, error);
-	if (r == 0)
-		r = read_flag(root, "cpu", &request->cpu, error);
-	if (r == 0)
-		r = read_flag(root, "off_cpu", &request->off_cpu, error);
 	if (r < 0)
 		return r;
 	if (pid == 0)
 		return refuse(error, "pid", "missing");
-	if (!request->cpu && !request->off_cpu)
-		return refuse(error, "request", "neither cpu nor off_cpu");
+	r = read_kinds(root, request, error);
+	if (r < 0)
+		return r;
 	request->pid = (uint32_t)pid;
 	request->hz = (uint32_t)hz;
 	request->duration_ns = duration_ms * FP_NS_PER_MS;

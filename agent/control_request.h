@@ -16,6 +16,7 @@ struct fp_control_request {
 	uint32_t hz;
 	uint64_t duration_ns;
 	bool cpu, off_cpu;
+	bool run_queue, waker; // only with off_cpu
 };
 
 // -EINVAL and one sentence in error.

@@ -66,6 +66,17 @@ static int tell_missing(struct fp_client *client, uint32_t pid)
 	return -ESRCH;
 }
 
+// Whoever wakes a thread may be any process: its stack and its name are not the caller's to see.
+static int check_wakers(const struct fp_snapshot *snapshot)
+{
+	if (!snapshot->request.waker || fp_client_peer(snapshot->client)->trusted)
+		return 0;
+	fp_client_fail(snapshot->client, "permission", FP_EXIT_PERMISSION,
+		       "wakers may be other users' processes; ask as root or as a member of the "
+		       "agent's control group");
+	return -EACCES;
+}
+
 // The pid is looked up only after the descriptor is held, so both are the same process.
 static int grant(struct fp_snapshot *snapshot)
 {
@@ -79,7 +90,9 @@ static int grant(struct fp_snapshot *snapshot)
 	if (snapshot->pidfd < 0 || fp_process_facts_read(pid, &snapshot->process) < 0)
 		return tell_missing(client, pid);
 	access = fp_access_decide(fp_client_peer(client), &snapshot->process);
-	return access == FP_ACCESS_GRANTED ? 0 : tell_denied(client, access, &snapshot->process);
+	if (access != FP_ACCESS_GRANTED)
+		return tell_denied(client, access, &snapshot->process);
+	return check_wakers(snapshot);
 }
 
 enum standing { STILL_GRANTED, NO_LONGER_GRANTED, ENDED };
@@ -109,6 +122,8 @@ static int open_session(struct fp_snapshot *snapshot)
 		.sampler = {
 			.cpu_hz = request->cpu ? request->hz : 0,
 			.off_cpu = request->off_cpu,
+			.run_queue = request->run_queue,
+			.waker = request->waker,
 			.tgid = snapshot->process.tgid,
 		},
 		.drain_interval_ns = DRAIN_NS,

@@ -284,10 +284,16 @@ static void judge_off_cpu(struct judge *judge)
 		    "set off_cpu.enabled = no, or use a kernel built with CONFIG_TRACEPOINTS=y");
 		return;
 	}
+	if (facts->hook_fexit == 0) {
+		finding(judge, FP_PREFLIGHT_PASS,
+			"blocked time is measured by sched_switch and fexit of schedule");
+		return;
+	}
 	finding(judge, FP_PREFLIGHT_WARN,
-		"the kernel has no sched_exit_tp (6.16): blocked stacks are taken on the way out, "
-		"which costs more per switch");
-	fix(judge, "none needed; off_cpu.enabled = no where the cost shows");
+		"the kernel has no sched_exit_tp (6.16) and refuses fexit programs (%s): blocked "
+		"stacks are taken on the way out, so fewer of them are kept for the same cost",
+		strerror(-facts->hook_fexit));
+	fix(judge, "none needed; a larger off_cpu.walk_budget makes the estimates sharper");
 }
 
 static void judge_pids(struct judge *judge)

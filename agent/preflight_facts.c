@@ -153,6 +153,29 @@ static bool kallsyms_show_addresses(void)
 	return false;
 }
 
+// Loads and attaches a program that does nothing at the end of schedule: lockdown, or a kernel
+// without trampolines, refuses one or the other.
+static int probe_fexit(void)
+{
+	const struct bpf_insn instructions[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FEXIT);
+	int id = libbpf_find_vmlinux_btf_id("schedule", BPF_TRACE_FEXIT);
+	int program FP_AUTOCLOSE = -1, link FP_AUTOCLOSE = -1;
+
+	if (id < 0)
+		return id;
+	options.attach_btf_id = (uint32_t)id;
+	program = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fp_probe", "GPL", instructions,
+				FP_ARRAY_SIZE(instructions), &options);
+	if (program < 0)
+		return -errno;
+	link = bpf_raw_tracepoint_open(NULL, program);
+	return link < 0 ? -errno : 0;
+}
+
 static void gather_hooks(struct fp_preflight_facts *facts)
 {
 	struct btf *btf = facts->btf == 0 ? btf__load_vmlinux_btf() : NULL;
@@ -164,6 +187,8 @@ static void gather_hooks(struct fp_preflight_facts *facts)
 	facts->hook_sched_exit =
 	    btf__find_by_name_kind(btf, "btf_trace_sched_exit_tp", BTF_KIND_TYPEDEF) > 0;
 	btf__free(btf);
+	if (!facts->hook_sched_exit) // nobody attaches to schedule for nothing
+		facts->hook_fexit = probe_fexit();
 }
 
 static bool is_cgroup2(const char *path)

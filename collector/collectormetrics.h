@@ -25,9 +25,13 @@
 	X(RECEIVED_BYTES, "received_bytes_total", COUNTER, PLAIN, NULL,                            \
 	  "Compressed bytes of stored batches.")                                                   \
 	X(SAMPLES_CPU, "samples_total", COUNTER, PLAIN, "type=\"cpu\"",                            \
-	  "Samples in stored batches; off_cpu counts intervals.")                                  \
+	  "Samples in stored batches; types other than cpu count intervals.")                      \
 	X(SAMPLES_OFF_CPU, "samples_total", COUNTER, PLAIN, "type=\"off_cpu\"",                    \
-	  "Samples in stored batches; off_cpu counts intervals.")                                  \
+	  "Samples in stored batches; types other than cpu count intervals.")                      \
+	X(SAMPLES_RUN_QUEUE, "samples_total", COUNTER, PLAIN, "type=\"run_queue\"",                \
+	  "Samples in stored batches; types other than cpu count intervals.")                      \
+	X(SAMPLES_WAKER, "samples_total", COUNTER, PLAIN, "type=\"waker\"",                        \
+	  "Samples in stored batches; types other than cpu count intervals.")                      \
 	X(LAST_BATCH, "last_batch_timestamp_seconds", GAUGE, PLAIN, NULL,                          \
 	  "When the last batch was stored.")                                                       \
 	X(REQUESTS_REFUSED_METHOD, "requests_refused_total", COUNTER, PLAIN, "reason=\"method\"",  \

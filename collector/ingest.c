@@ -60,16 +60,20 @@ static bool id_differs(const struct fp_request *request, const char *hex)
 static void count_stored(struct fp_collector *collector, const struct fp_profile *profile,
 			 size_t bytes)
 {
+	static const enum fp_collector_metric by_type[FP_PROFILE_TYPES] = {
+		[FP_PROFILE_CPU] = FP_METRIC_SAMPLES_CPU,
+		[FP_PROFILE_OFF_CPU] = FP_METRIC_SAMPLES_OFF_CPU,
+		[FP_PROFILE_RUN_QUEUE] = FP_METRIC_SAMPLES_RUN_QUEUE,
+		[FP_PROFILE_WAKER] = FP_METRIC_SAMPLES_WAKER,
+	};
+
 	fp_collector_count(collector, BATCHES_STORED, 1);
 	fp_collector_count(collector, RECEIVED_BYTES, bytes);
 	fp_metric_set(&collector->metrics, FP_METRIC_LAST_BATCH, fp_realtime_ns() / FP_NS_PER_S);
 	for (uint32_t i = 0; i < profile->samples_count; i++) {
 		const struct fp_sample *sample = &profile->samples[i];
 
-		if (sample->type == FP_PROFILE_CPU)
-			fp_collector_count(collector, SAMPLES_CPU, sample->count);
-		else
-			fp_collector_count(collector, SAMPLES_OFF_CPU, sample->count);
+		fp_metric_add(&collector->metrics, by_type[sample->type], sample->count);
 	}
 }
 

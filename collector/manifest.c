@@ -184,10 +184,10 @@ static int add_batch(struct fp_manifest *manifest, const struct fp_facts *facts,
 	bind_u64(stmt, 8, facts->start_ns);
 	bind_u64(stmt, 9, facts->end_ns);
 	bind_u64(stmt, 10, facts->period_ns);
-	bind_u64(stmt, 11, facts->rows[FP_PROFILE_CPU]);
-	bind_u64(stmt, 12, facts->samples[FP_PROFILE_CPU]);
-	bind_u64(stmt, 13, facts->rows[FP_PROFILE_OFF_CPU]);
-	bind_u64(stmt, 14, facts->samples[FP_PROFILE_OFF_CPU]);
+	for (int type = 1; type < FP_PROFILE_TYPES; type++) { // two columns each, in their order
+		bind_u64(stmt, 9 + 2 * type, facts->rows[type]);
+		bind_u64(stmt, 10 + 2 * type, facts->samples[type]);
+	}
 	return run(manifest, stmt);
 }
 

@@ -79,14 +79,13 @@ int fp_manifest_forget(struct fp_manifest *manifest, uint64_t ids_ns, uint64_t l
 struct fp_manifest_row {
 	struct fp_wal_position position;
 	uint64_t start_ns, end_ns, period_ns;
-	uint64_t rows, samples; // of the type asked for
-	const char *host;	// valid during the callback
+	uint64_t rows[FP_PROFILE_TYPES];
+	const char *host; // valid during the callback
 };
 typedef int (*fp_manifest_row_fn)(const struct fp_manifest_row *row, void *context);
-// Batches whose window starts in [from_ns, to_ns) and that hold rows of the type, in the order
-// of the log.
-int fp_manifest_list(struct fp_manifest *manifest, enum fp_profile_type type, uint64_t from_ns,
-		     uint64_t to_ns, fp_manifest_row_fn fn, void *context);
+// Batches whose window starts in [from_ns, to_ns), in the order of the log.
+int fp_manifest_list(struct fp_manifest *manifest, uint64_t from_ns, uint64_t to_ns,
+		     fp_manifest_row_fn fn, void *context);
 
 struct fp_host {
 	const char *name;

@@ -42,15 +42,14 @@ int fp_manifest_floor(struct fp_manifest *manifest, uint64_t *ret_segment)
 	return finish(manifest, stmt, step, step == SQLITE_ROW ? 0 : -EIO);
 }
 
-int fp_manifest_list(struct fp_manifest *manifest, enum fp_profile_type type, uint64_t from_ns,
-		     uint64_t to_ns, fp_manifest_row_fn fn, void *context)
+int fp_manifest_list(struct fp_manifest *manifest, uint64_t from_ns, uint64_t to_ns,
+		     fp_manifest_row_fn fn, void *context)
 {
 	sqlite3_stmt *stmt = manifest->statements[FP_STMT_LIST];
 	int step, r = 0;
 
-	sqlite3_bind_int(stmt, 1, (int)type);
-	sqlite3_bind_int64(stmt, 2, (sqlite3_int64)from_ns);
-	sqlite3_bind_int64(stmt, 3, (sqlite3_int64)to_ns);
+	sqlite3_bind_int64(stmt, 1, (sqlite3_int64)from_ns);
+	sqlite3_bind_int64(stmt, 2, (sqlite3_int64)to_ns);
 	for (step = sqlite3_step(stmt); step == SQLITE_ROW && r == 0; step = sqlite3_step(stmt)) {
 		struct fp_manifest_row row = {
 			.position = { .segment = column_u64(stmt, 0),
@@ -59,11 +58,11 @@ int fp_manifest_list(struct fp_manifest *manifest, enum fp_profile_type type, ui
 			.start_ns = column_u64(stmt, 3),
 			.end_ns = column_u64(stmt, 4),
 			.period_ns = column_u64(stmt, 5),
-			.rows = column_u64(stmt, 6),
-			.samples = column_u64(stmt, 7),
-			.host = (const char *)sqlite3_column_text(stmt, 8),
+			.host = (const char *)sqlite3_column_text(stmt, 6),
 		};
 
+		for (int type = 1; type < FP_PROFILE_TYPES; type++)
+			row.rows[type] = column_u64(stmt, 6 + type);
 		r = row.host ? fn(&row, context) : -ENOMEM;
 	}
 	return finish(manifest, stmt, step, r);

@@ -9,6 +9,9 @@
 #define NOT_YET	 UINT32_MAX
 #define UNWANTED (UINT32_MAX - 1)
 
+#define STATE_LABEL "state" // how a thread was off the CPU, for wall time
+#define KEPT_MAX    2	    // keep_label and state
+
 // Translation tables of one batch, by index in the batch.
 struct maps {
 	uint32_t *labels; // index in the merged profile, or UNWANTED
@@ -141,26 +144,46 @@ static size_t gather_labels(const struct fp_profile *batch, const struct fp_labe
 	return count;
 }
 
-// The merged profile's label set for a set of the batch: keep_label alone, or nothing.
+static bool is_kept(const struct fp_merge *merge, const char *name)
+{
+	const char *keep = merge->options.keep_label;
+
+	return (keep && strcmp(name, keep) == 0) ||
+	       (merge->options.aspect == fp_aspect_wall && strcmp(name, STATE_LABEL) == 0);
+}
+
+// The first of a name counts: `host` is the batch's, whatever the agent put there.
+static bool is_taken(const struct fp_label *kept, uint32_t count, uint32_t name)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (kept[i].name == name)
+			return true;
+	return false;
+}
+
+// The merged profile's label set for a set of the batch: the labels that are kept, or none.
 static int reduce_labels(struct fp_merge *merge, const struct fp_selector_label *labels,
 			 size_t count, uint32_t *ret_labels)
 {
-	const char *keep = merge->options.keep_label;
-	struct fp_label kept = { 0 };
-	int r;
+	struct fp_label kept[KEPT_MAX];
+	uint32_t kept_count = 0;
 
-	for (size_t i = 0; keep && i < count; i++) {
-		if (strcmp(labels[i].name, keep) != 0)
+	for (size_t i = 0; i < count && kept_count < KEPT_MAX; i++) {
+		struct fp_label label;
+		int r;
+
+		if (!is_kept(merge, labels[i].name))
 			continue;
-		r = fp_profile_cstring(merge->profile, keep, &kept.name);
+		r = fp_profile_cstring(merge->profile, labels[i].name, &label.name);
 		if (r == 0)
 			r = fp_profile_string(merge->profile, labels[i].value, labels[i].value_size,
-					      &kept.value);
+					      &label.value);
 		if (r < 0)
 			return r;
-		return fp_profile_labels(merge->profile, &kept, 1, ret_labels);
+		if (!is_taken(kept, kept_count, label.name))
+			kept[kept_count++] = label;
 	}
-	return fp_profile_labels(merge->profile, &kept, 0, ret_labels);
+	return fp_profile_labels(merge->profile, kept, kept_count, ret_labels);
 }
 
 static int map_labels(struct fp_merge *merge, const struct fp_profile *batch, struct maps *maps)
@@ -194,12 +217,10 @@ static uint64_t product(uint64_t value, uint64_t period_ns)
 	return __builtin_mul_overflow(value, period_ns, &result) ? UINT64_MAX : result;
 }
 
-static uint64_t scaled_value(const struct fp_merge *merge, const struct fp_profile *batch,
-			     const struct fp_sample *sample)
+// Whether CPU samples are added up as time and not as counts.
+static bool is_time(const struct fp_merge *merge)
 {
-	if (merge->options.type == FP_PROFILE_CPU && merge->options.mixed_periods)
-		return product(sample->value, batch->period_ns);
-	return sample->value;
+	return merge->options.mixed_periods || merge->options.aspect->unit == FP_UNIT_NANOSECONDS;
 }
 
 // What of `more` still fits: rows and every sum of them then fit too.
@@ -217,6 +238,8 @@ static int add_sample(struct fp_merge *merge, const struct fp_profile *batch,
 		      const struct fp_sample *sample, struct maps *maps)
 {
 	struct fp_sample sum = { .type = sample->type, .labels = maps->labels[sample->labels] };
+	bool is_cpu = sample->type == FP_PROFILE_CPU;
+	uint64_t ns = is_cpu ? product(sample->value, batch->period_ns) : sample->value;
 	int r;
 
 	if (maps->stacks[sample->stack] == NOT_YET) {
@@ -226,12 +249,11 @@ static int add_sample(struct fp_merge *merge, const struct fp_profile *batch,
 	}
 	sum.stack = maps->stacks[sample->stack];
 	sum.count = take_room(&merge->counts, sample->count);
-	sum.value = take_room(&merge->values, scaled_value(merge, batch, sample));
+	sum.value = take_room(&merge->values, is_cpu && !is_time(merge) ? sample->value : ns);
 	merge->facts.rows++;
 	fp_merge_sum(&merge->facts.samples, sample->count);
-	fp_merge_sum(&merge->facts.nanoseconds, sample->type == FP_PROFILE_CPU
-						    ? product(sample->value, batch->period_ns)
-						    : sample->value);
+	fp_merge_sum(&merge->facts.nanoseconds, ns);
+	fp_merge_sum(&merge->facts.type_ns[sample->type], ns);
 	return fp_profile_sample(merge->profile, &sum);
 }
 
@@ -272,7 +294,7 @@ int fp_merge_add(struct fp_merge *merge, const struct fp_profile *batch)
 	for (uint32_t i = 0; i < batch->samples_count; i++) {
 		const struct fp_sample *sample = &batch->samples[i];
 
-		if (sample->type != (uint32_t)merge->options.type)
+		if (!fp_aspect_has(merge->options.aspect, sample->type))
 			continue;
 		merge->facts.rows_read++;
 		if (maps.labels[sample->labels] == UNWANTED)
@@ -290,7 +312,7 @@ struct fp_profile *fp_merge_take(struct fp_merge *merge)
 
 	profile->start_realtime_ns = merge->facts.first_start_ns;
 	profile->end_realtime_ns = merge->facts.last_end_ns;
-	if (merge->options.type == FP_PROFILE_CPU && merge->options.mixed_periods)
+	if (fp_aspect_has(merge->options.aspect, FP_PROFILE_CPU) && is_time(merge))
 		profile->period_ns = 1;
 	fp_merge_quality_finish(merge);
 	merge->profile = NULL;

@@ -3,8 +3,6 @@
 // and one level with the reasons for it.
 #include "view.h"
 
-#include "profile/summary.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -46,33 +44,74 @@ static enum level judge(const struct rule *rule, const uint64_t *counters)
 	return share < rule->bad ? BAD : share < rule->fair ? FAIR : GOOD;
 }
 
-static void append_level(const struct fp_quality *quality, struct fp_buf *json)
+struct reasons {
+	struct fp_buf *json;
+	enum level worst;
+	bool any;
+};
+
+// before: what of several the reason is about, or "".
+static void add_reason(struct reasons *reasons, enum level level, const char *before,
+		       const char *text)
 {
-	enum level worst = GOOD;
-	bool first = true;
+	FP_AUTOBUF struct fp_buf words = { 0 };
+
+	if (level == GOOD)
+		return;
+	if (level > reasons->worst)
+		reasons->worst = level;
+	fp_buf_printf(&words, "%s%s%s", before, before[0] ? ": " : "", text);
+	fp_buf_str(reasons->json, reasons->any ? ",{" : "{");
+	reasons->any = true;
+	fp_json_member(reasons->json, "level", level_names[level]);
+	fp_buf_byte(reasons->json, ',');
+	fp_json_member(reasons->json, "text", words.error ? text : (const char *)words.data);
+	fp_buf_byte(reasons->json, '}');
+}
+
+// In wall time windows that lack a part make the others look greater than they are.
+static void add_missing(const struct fp_view *view, struct reasons *reasons)
+{
+	static const enum fp_profile_type needed[] = { FP_PROFILE_CPU, FP_PROFILE_OFF_CPU };
+	const struct fp_merge_facts *facts = &view->answer.facts;
+
+	for (size_t i = 0; view->aspect == fp_aspect_wall && i < FP_ARRAY_SIZE(needed); i++) {
+		const char *title = fp_aspect_of(needed[i])->title;
+
+		if (facts->recorded[needed[i]] == 0)
+			add_reason(reasons, BAD, title, "was not recorded in these windows");
+		else if (facts->recorded[needed[i]] < facts->batches)
+			add_reason(reasons, FAIR, title,
+				   "was not recorded in some of these windows");
+	}
+}
+
+static void append_level(const struct fp_view *view, struct fp_buf *json)
+{
+	struct reasons reasons = { .json = json };
 
 	fp_buf_str(json, "\"reasons\":[");
-	for (size_t i = 0; i < FP_ARRAY_SIZE(rules); i++) {
-		enum level level = judge(&rules[i], quality->counters);
+	for (int type = 1; type < FP_PROFILE_TYPES; type++) {
+		const struct fp_quality *quality = &view->answer.profile->quality[type];
 
-		if (level == GOOD)
+		if (!fp_aspect_has(view->aspect, (uint32_t)type) || !quality->present)
 			continue;
-		if (level > worst)
-			worst = level;
-		fp_buf_str(json, first ? "{" : ",{");
-		first = false;
-		fp_json_member(json, "level", level_names[level]);
-		fp_buf_byte(json, ',');
-		fp_json_member(json, "text", rules[i].text);
-		fp_buf_byte(json, '}');
+		for (size_t i = 0; i < FP_ARRAY_SIZE(rules); i++)
+			add_reason(&reasons, judge(&rules[i], quality->counters),
+				   view->aspect->type ? "" : fp_aspect_of(type)->title,
+				   rules[i].text);
 	}
-	fp_buf_printf(json, "],\"level\":\"%s\",", level_names[worst]);
+	add_missing(view, &reasons);
+	fp_buf_printf(json, "],\"level\":\"%s\",", level_names[reasons.worst]);
 }
 
 static void append_counters(const struct fp_profile *profile, const struct fp_quality *quality,
 			    struct fp_buf *json)
 {
-	fp_buf_str(json, "\"counters\":{");
+	fp_buf_str(json, "\"hook\":");
+	fp_json_string(json, fp_profile_str(profile, quality->hook),
+		       profile->strings.sizes[quality->hook]);
+	fp_buf_str(json, ",\"counters\":{");
 	for (int i = 0; i < FP_QUALITY_COUNT; i++)
 		fp_buf_printf(json, "%s\"%s\":%" PRIu64, i ? "," : "", fp_quality_name(i),
 			      quality->counters[i]);
@@ -82,6 +121,29 @@ static void append_counters(const struct fp_profile *profile, const struct fp_qu
 		fp_buf_byte(json, ',');
 		fp_json_string(json, fp_profile_str(profile, name), profile->strings.sizes[name]);
 		fp_buf_printf(json, ":%" PRIu64, quality->named[i].value);
+	}
+	fp_buf_byte(json, '}');
+}
+
+// Of one type its own; of several an object for each.
+static void append_records(const struct fp_view *view, struct fp_buf *json)
+{
+	const struct fp_profile *profile = view->answer.profile;
+	bool any = false;
+
+	if (view->aspect->type) {
+		append_counters(profile, &profile->quality[view->aspect->type], json);
+		fp_buf_byte(json, ',');
+		return;
+	}
+	fp_buf_str(json, "\"parts\":{");
+	for (int type = 1; type < FP_PROFILE_TYPES; type++) {
+		if (!fp_aspect_has(view->aspect, (uint32_t)type) || !profile->quality[type].present)
+			continue;
+		fp_buf_printf(json, "%s\"%s\":{", any ? "," : "", fp_profile_type_name(type));
+		append_counters(profile, &profile->quality[type], json);
+		fp_buf_byte(json, '}');
+		any = true;
 	}
 	fp_buf_str(json, "},");
 }
@@ -121,24 +183,35 @@ static int append_builds(const struct fp_profile *profile, const struct fp_quali
 	return fp_buf_str(json, "],");
 }
 
+// The record whose builds are listed: of several the first, since walks stop alike in all.
+static const struct fp_quality *first_record(const struct fp_view *view)
+{
+	for (int type = 1; type < FP_PROFILE_TYPES; type++) {
+		const struct fp_quality *quality = &view->answer.profile->quality[type];
+
+		if (fp_aspect_has(view->aspect, (uint32_t)type) && quality->present)
+			return quality;
+	}
+	return NULL;
+}
+
 int fp_view_json_quality(const struct fp_view *view, struct fp_buf *json)
 {
-	const struct fp_profile *profile = view->answer.profile;
-	const struct fp_quality *quality = &profile->quality[view->type];
+	const struct fp_quality *first = first_record(view);
 	FP_AUTOBUF struct fp_buf text = { 0 };
 	FP_AUTOBUF struct fp_buf line = { 0 };
 	int r;
 
-	if (!quality->present)
+	if (!first)
 		return fp_buf_str(json, "\"quality\":null");
 	fp_buf_str(json, "\"quality\":{");
-	append_level(quality, json);
-	append_counters(profile, quality, json);
-	r = append_builds(profile, quality, json);
+	append_level(view, json);
+	append_records(view, json);
+	r = append_builds(view->answer.profile, first, json);
 	if (r == 0)
-		r = fp_summary_text(profile, view->type, &text);
+		r = fp_view_text(view, &text);
 	if (r == 0)
-		r = fp_summary_line(profile, view->type, &line);
+		r = fp_view_line(view, &line);
 	if (r < 0)
 		return r;
 	fp_json_member(json, "text", text.len ? (char *)text.data : "");

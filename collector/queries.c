@@ -3,7 +3,6 @@
 #include "view.h"
 
 #include "common/clock.h"
-#include "profile/summary.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -39,17 +38,13 @@ static void describe(const struct fp_view *view, struct fp_buf *text)
 		      view->answer.facts.hosts == 1 ? "" : "s");
 }
 
-static const char *title(enum fp_profile_type type)
-{
-	return type == FP_PROFILE_CPU ? "CPU" : "Off-CPU";
-}
-
 static int render(const struct fp_view *view, struct fp_response *response)
 {
 	FP_AUTOBUF struct fp_buf subtitle = { 0 };
 	FP_AUTOBUF struct fp_buf quality = { 0 };
 	struct fp_render_options options = {
-		.title = title(view->type),
+		.title = view->aspect->title,
+		.type_name = view->aspect->name,
 		.unit = fp_view_unit(view),
 		.duration_ns = view->answer.facts.window_ns,
 		.time_realtime_ns = view->answer.facts.first_start_ns,
@@ -61,7 +56,7 @@ static int render(const struct fp_view *view, struct fp_response *response)
 	if (options.unit == FP_UNIT_SAMPLES)
 		options.period_ns = view->answer.profile->period_ns;
 	describe(view, &subtitle);
-	fp_summary_line(view->answer.profile, view->type, &quality);
+	fp_view_line(view, &quality);
 	if (subtitle.error || quality.error)
 		return -ENOMEM;
 	options.subtitle = (char *)subtitle.data;
@@ -78,7 +73,7 @@ static int show(const struct fp_view *view, struct fp_response *response)
 		response->security = SVG_SECURITY;
 	if (view->download || view->pprof)
 		snprintf(response->file_name, sizeof(response->file_name),
-			 "fleetprof-%s-%" PRIu64 ".%s", fp_profile_type_name(view->type),
+			 "fleetprof-%s-%" PRIu64 ".%s", view->aspect->name,
 			 (uint64_t)(view->range.from_ns / FP_NS_PER_S), view->renderer->extension);
 	return r;
 }

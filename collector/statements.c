@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 
 // batch.segment is NULL once the segment has left; the row then only remembers the id.
 static const char schema[] =
@@ -14,7 +14,10 @@ static const char schema[] =
     " segment INTEGER, offset INTEGER, size INTEGER, host INTEGER NOT NULL,"
     " start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, period_ns INTEGER NOT NULL,"
     " cpu_rows INTEGER NOT NULL, cpu_samples INTEGER NOT NULL,"
-    " off_cpu_rows INTEGER NOT NULL, off_cpu_samples INTEGER NOT NULL) WITHOUT ROWID;"
+    " off_cpu_rows INTEGER NOT NULL, off_cpu_samples INTEGER NOT NULL,"
+    " run_queue_rows INTEGER NOT NULL DEFAULT 0, run_queue_samples INTEGER NOT NULL DEFAULT 0,"
+    " waker_rows INTEGER NOT NULL DEFAULT 0, waker_samples INTEGER NOT NULL DEFAULT 0"
+    ") WITHOUT ROWID;"
     "CREATE INDEX batch_time ON batch(start_ns) WHERE segment IS NOT NULL;"
     "CREATE INDEX batch_segment ON batch(segment) WHERE segment IS NOT NULL;"
     "CREATE INDEX batch_gone ON batch(received_ns) WHERE segment IS NULL;"
@@ -28,7 +31,17 @@ static const char schema[] =
     "CREATE INDEX label_series ON label(series);"
     "CREATE TABLE floor(one INTEGER PRIMARY KEY CHECK(one = 1), segment INTEGER NOT NULL);"
     "INSERT INTO floor VALUES(1, 1);"
-    "PRAGMA user_version = 1;";
+    "PRAGMA user_version = 2;";
+
+// What makes the schema of a version that of the next. Columns stand where `schema` has them.
+static const char *const migrations[SCHEMA_VERSION] = {
+	// Collectors of version 1 refused batches with these types, so none holds any.
+	[1] = "ALTER TABLE batch ADD COLUMN run_queue_rows INTEGER NOT NULL DEFAULT 0;"
+	      "ALTER TABLE batch ADD COLUMN run_queue_samples INTEGER NOT NULL DEFAULT 0;"
+	      "ALTER TABLE batch ADD COLUMN waker_rows INTEGER NOT NULL DEFAULT 0;"
+	      "ALTER TABLE batch ADD COLUMN waker_samples INTEGER NOT NULL DEFAULT 0;"
+	      "PRAGMA user_version = 2;",
+};
 
 static const char *const statements[FP_STMT_COUNT] = {
 	[FP_STMT_BEGIN] = "BEGIN IMMEDIATE",
@@ -40,7 +53,7 @@ static const char *const statements[FP_STMT_COUNT] = {
 	    " ON CONFLICT(host_id, name) DO UPDATE SET first_ns = min(first_ns, excluded.first_ns),"
 	    " last_ns = max(last_ns, excluded.last_ns) RETURNING id",
 	[FP_STMT_BATCH_ADD] = "INSERT INTO batch VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
-			      " ?11, ?12, ?13, ?14)",
+			      " ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
 	[FP_STMT_SEGMENT_ADD] =
 	    "INSERT INTO segment VALUES(?1, ?2, ?3) ON CONFLICT(number) DO UPDATE SET"
 	    " recorded_end = max(recorded_end, excluded.recorded_end),"
@@ -52,10 +65,9 @@ static const char *const statements[FP_STMT_COUNT] = {
 	[FP_STMT_SERIES_SEEN] = "UPDATE series SET last_s = max(last_s, ?2) WHERE hash = ?1",
 	[FP_STMT_LABEL_ADD] = "INSERT OR IGNORE INTO label VALUES(?1, ?2, ?3)",
 	[FP_STMT_LIST] = "SELECT b.segment, b.offset, b.size, b.start_ns, b.end_ns, b.period_ns,"
-			 " CASE ?1 WHEN 1 THEN b.cpu_rows ELSE b.off_cpu_rows END AS type_rows,"
-			 " CASE ?1 WHEN 1 THEN b.cpu_samples ELSE b.off_cpu_samples END, h.name"
+			 " h.name, b.cpu_rows, b.off_cpu_rows, b.run_queue_rows, b.waker_rows"
 			 " FROM batch b JOIN host h ON h.id = b.host"
-			 " WHERE b.segment IS NOT NULL AND b.start_ns >= ?2 AND b.start_ns < ?3"
+			 " WHERE b.segment IS NOT NULL AND b.start_ns >= ?1 AND b.start_ns < ?2"
 			 " ORDER BY b.segment, b.offset",
 	[FP_STMT_DROP_BATCHES] = "UPDATE batch SET segment = NULL, offset = NULL, size = NULL"
 				 " WHERE segment = ?1",
@@ -129,7 +141,7 @@ static int prepare_schema(struct fp_manifest *manifest)
 		return fp_manifest_fail(manifest);
 	if (version == SCHEMA_VERSION)
 		return 0;
-	if (version != 0) {
+	if (version < 0 || version > SCHEMA_VERSION) {
 		fp_buf_printf(&manifest->error,
 			      "manifest: version %d was written by another fleetprof, this one "
 			      "reads version %d",
@@ -137,7 +149,9 @@ static int prepare_schema(struct fp_manifest *manifest)
 		return -EIO;
 	}
 	r = execute(manifest, "BEGIN IMMEDIATE");
-	if (r == 0)
+	for (; r == 0 && version > 0 && version < SCHEMA_VERSION; version++)
+		r = execute(manifest, migrations[version]);
+	if (r == 0 && version == 0)
 		r = execute(manifest, schema);
 	return r < 0 ? r : execute(manifest, "COMMIT");
 }

@@ -60,7 +60,7 @@ struct fp_store_expiry {
 int fp_store_maintain(struct fp_store *store, uint64_t now_ns, struct fp_store_expiry *ret_expiry);
 
 struct fp_store_query {
-	enum fp_profile_type type;
+	const struct fp_aspect *aspect;
 	const struct fp_selector *selector;
 	struct fp_time_range range; // batches whose window starts in it
 	const char *keep_label;	    // see merge.h
@@ -72,6 +72,7 @@ struct fp_store_query {
 struct fp_store_answer {
 	struct fp_profile *profile; // merged; owned by the caller (fp_profile_free)
 	struct fp_merge_facts facts;
+	uint64_t holding[FP_PROFILE_TYPES]; // batches in the range that hold rows of each type
 };
 // Errors: -ETIMEDOUT, -E2BIG (rows, memory or a regular expression over its limit, with a
 // sentence in error), -errno.

@@ -24,6 +24,7 @@ struct plan {
 	struct fp_intern hosts; // distinct names
 	struct planned *batches;
 	size_t count, capacity;
+	uint64_t holding[FP_PROFILE_TYPES];
 	uint64_t rows;
 	uint64_t period_ns; // of the first batch
 	bool mixed_periods;
@@ -67,10 +68,14 @@ static int plan_grow(struct plan *plan)
 static int plan_row(const struct fp_manifest_row *row, void *context)
 {
 	struct plan *plan = context;
-	struct planned batch = { row->position, row->rows, row->period_ns, 0 };
+	struct planned batch = { row->position, 0, row->period_ns, 0 };
 	int r = check_time(plan);
 
-	if (r < 0 || row->rows == 0)
+	for (uint32_t type = 1; type < FP_PROFILE_TYPES; type++) {
+		plan->holding[type] += row->rows[type] > 0;
+		batch.rows += fp_aspect_has(plan->query->aspect, type) ? row->rows[type] : 0;
+	}
+	if (r < 0 || batch.rows == 0)
 		return r;
 	r = fp_intern_add(&plan->hosts, row->host, strlen(row->host), &batch.host);
 	if (r == 0 && plan->count == plan->capacity)
@@ -130,7 +135,7 @@ static int keep_wanted(struct plan *plan)
 		if (kept == 0)
 			plan->period_ns = batch->period_ns;
 		if (batch->period_ns != plan->period_ns)
-			plan->mixed_periods = plan->query->type == FP_PROFILE_CPU;
+			plan->mixed_periods = plan->query->aspect->unit == FP_UNIT_SAMPLES;
 		plan->rows += batch->rows;
 		plan->batches[kept++] = *batch;
 	}
@@ -145,8 +150,8 @@ static int make_plan(struct fp_store *store, struct plan *plan)
 
 	if (r == 0) {
 		FP_STORE_LOCKED(store);
-		r = fp_manifest_list(&store->manifest, query->type, query->range.from_ns,
-				     query->range.to_ns, plan_row, plan);
+		r = fp_manifest_list(&store->manifest, query->range.from_ns, query->range.to_ns,
+				     plan_row, plan);
 	}
 	if (r == 0)
 		r = keep_wanted(plan);
@@ -238,7 +243,7 @@ int fp_store_query(struct fp_store *store, const struct fp_store_query *query,
 {
 	FP_CLEANUP(plan_free) struct plan plan = { .query = query, .error = error };
 	FP_AUTOMERGE struct fp_merge merge = { 0 };
-	struct fp_merge_options options = { .type = query->type,
+	struct fp_merge_options options = { .aspect = query->aspect,
 					    .selector = query->selector,
 					    .keep_label = query->keep_label };
 	int r = make_plan(store, &plan);
@@ -253,5 +258,6 @@ int fp_store_query(struct fp_store *store, const struct fp_store_query *query,
 		return r;
 	ret_answer->profile = fp_merge_take(&merge);
 	ret_answer->facts = merge.facts;
+	memcpy(ret_answer->holding, plan.holding, sizeof(plan.holding));
 	return 0;
 }

@@ -2,6 +2,8 @@
 #include "view.h"
 
 #include "common/clock.h"
+#include "profile/summary.h"
+#include "profile/wall.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,9 +21,28 @@ void fp_view_free(struct fp_view *view)
 
 enum fp_unit fp_view_unit(const struct fp_view *view)
 {
-	return view->type == FP_PROFILE_CPU && !view->answer.facts.mixed_periods
-		   ? FP_UNIT_SAMPLES
-		   : FP_UNIT_NANOSECONDS;
+	return view->answer.facts.mixed_periods ? FP_UNIT_NANOSECONDS : view->aspect->unit;
+}
+
+static bool is_wall(const struct fp_view *view)
+{
+	return view->aspect == fp_aspect_wall;
+}
+
+int fp_view_line(const struct fp_view *view, struct fp_buf *text)
+{
+	const struct fp_profile *profile = view->answer.profile;
+
+	return is_wall(view) ? fp_wall_line(profile, text)
+			     : fp_summary_line(profile, view->aspect->type, text);
+}
+
+int fp_view_text(const struct fp_view *view, struct fp_buf *text)
+{
+	const struct fp_profile *profile = view->answer.profile;
+
+	return is_wall(view) ? fp_wall_text(profile, text)
+			     : fp_summary_text(profile, view->aspect->type, text);
 }
 
 static void count_result(struct fp_collector *collector, int result)
@@ -81,7 +102,7 @@ bool fp_view_load(const struct fp_request *request, struct fp_view *view,
 	FP_AUTOBUF struct fp_buf error = { 0 };
 	uint64_t begun_ns = fp_monotonic_ns();
 	struct fp_store_query query = {
-		.type = view->type,
+		.aspect = view->aspect,
 		.selector = &view->selector,
 		.range = view->range,
 		.keep_label = view->root,
@@ -141,7 +162,8 @@ static int fold_tree(struct fp_view *view, const struct fp_fold_options *options
 int fp_view_fold(const struct fp_request *request, struct fp_view *view, struct fp_buf *ret_pprof)
 {
 	struct fp_symbol_service *symbols = request->collector->symbols;
-	const struct fp_fold_options options = { .type = view->type,
+	const struct fp_fold_options options = { .type = view->aspect->type,
+						 .wall = is_wall(view),
 						 .root_label = view->root,
 						 .raw = view->raw,
 						 .kernel_frames = view->kernel };

@@ -12,7 +12,7 @@
 
 struct fp_view {
 	// Asked for.
-	enum fp_profile_type type;
+	const struct fp_aspect *aspect;
 	struct fp_selector selector;
 	struct fp_time_range range;
 	const struct fp_renderer *renderer; // NULL: the page's JSON
@@ -38,6 +38,9 @@ bool fp_view_load(const struct fp_request *request, struct fp_view *view,
 		  struct fp_response *response);
 // Folds the loaded profile into view->tree, or writes pprof for view->pprof.
 int fp_view_fold(const struct fp_request *request, struct fp_view *view, struct fp_buf *ret_pprof);
+// The quality record in one line, or in several.
+int fp_view_line(const struct fp_view *view, struct fp_buf *text);
+int fp_view_text(const struct fp_view *view, struct fp_buf *text);
 enum fp_unit fp_view_unit(const struct fp_view *view);
 
 // JSON parts (viewjson.c, qualityjson.c); each appends `"key":value`, without a comma.

@@ -12,6 +12,23 @@
 
 #define DEFAULT_FUNCTIONS 1000
 
+// A number per type: of those in the aspect, or of all for none.
+static void append_types(struct fp_buf *json, const char *name, const uint64_t *numbers,
+			 const struct fp_aspect *aspect)
+{
+	bool any = false;
+
+	fp_buf_printf(json, "\"%s\":{", name);
+	for (int type = 1; type < FP_PROFILE_TYPES; type++) {
+		if (aspect && !fp_aspect_has(aspect, (uint32_t)type))
+			continue;
+		fp_buf_printf(json, "%s\"%s\":%" PRIu64, any ? "," : "", fp_profile_type_name(type),
+			      numbers[type]);
+		any = true;
+	}
+	fp_buf_str(json, "},");
+}
+
 void fp_view_json_stats(const struct fp_view *view, struct fp_buf *json)
 {
 	const struct fp_merge_facts *facts = &view->answer.facts;
@@ -37,6 +54,8 @@ void fp_view_json_stats(const struct fp_view *view, struct fp_buf *json)
 	fp_buf_str(json, "\"stats\":{");
 	for (size_t i = 0; i < FP_ARRAY_SIZE(members); i++)
 		fp_buf_printf(json, "\"%s\":%" PRIu64 ",", members[i].name, members[i].value);
+	append_types(json, "type_ns", facts->type_ns, view->aspect);
+	append_types(json, "recorded", facts->recorded, view->aspect);
 	fp_buf_printf(json, "\"mixed_periods\":%s}", facts->mixed_periods ? "true" : "false");
 }
 
@@ -114,11 +133,12 @@ static int make_cut(const struct fp_tree *tree, uint32_t max_nodes, struct cut *
 }
 
 // What the page calls the kinds of nodes, by enum fp_node_kind; the last stands for a cut.
-#define PRUNED (FP_NODE_UNKNOWN + 1)
+#define PRUNED FP_NODE_KINDS
 static const char *const kind_names[] = {
 	[FP_NODE_ROOT] = "root",     [FP_NODE_LABEL] = "label",	    [FP_NODE_USER] = "user",
 	[FP_NODE_KERNEL] = "kernel", [FP_NODE_JIT] = "jit",	    [FP_NODE_INLINE] = "inline",
-	[FP_NODE_ERROR] = "error",   [FP_NODE_UNKNOWN] = "unknown", [PRUNED] = "pruned",
+	[FP_NODE_ERROR] = "error",   [FP_NODE_UNKNOWN] = "unknown", [FP_NODE_WAIT] = "wait",
+	[FP_NODE_READY] = "ready",   [FP_NODE_WAKE] = "wake",	    [PRUNED] = "pruned",
 };
 
 enum column { PARENT, NAME, MODULE, KIND, SELF, TOTAL, CUT_NODES, COLUMNS };
@@ -251,12 +271,14 @@ static void append_selection(const struct fp_view *view, struct fp_buf *json)
 	FP_AUTOBUF struct fp_buf selector = { 0 };
 
 	fp_selector_print(&view->selector, &selector);
-	fp_json_member(json, "type", fp_profile_type_name(view->type));
+	fp_json_member(json, "type", view->aspect->name);
 	fp_buf_byte(json, ',');
 	fp_json_member(json, "selector", selector.data ? (char *)selector.data : "");
 	fp_buf_byte(json, ',');
 	fp_json_member(json, "root", view->root ? view->root : "none");
-	fp_buf_printf(json, ",\"from_ns\":%" PRIu64 ",\"to_ns\":%" PRIu64, view->range.from_ns,
+	fp_buf_byte(json, ',');
+	append_types(json, "holding", view->answer.holding, NULL);
+	fp_buf_printf(json, "\"from_ns\":%" PRIu64 ",\"to_ns\":%" PRIu64, view->range.from_ns,
 		      view->range.to_ns);
 	fp_buf_printf(json, ",\"unit\":\"%s\",\"period_ns\":%" PRIu64,
 		      fp_view_unit(view) == FP_UNIT_SAMPLES ? "samples" : "nanoseconds",

@@ -54,12 +54,18 @@ static bool read_type(const struct fp_request *request, struct fp_view *view,
 		      struct fp_response *response)
 {
 	const char *text = fp_request_param(request, "type");
-	int type = text ? fp_profile_type_from_name(text) : FP_PROFILE_CPU;
+	FP_AUTOBUF struct fp_buf names = { 0 };
 
-	if (type < 0)
-		return refuse(response, "type", "write cpu or off_cpu");
-	view->type = type;
-	return true;
+	view->aspect = text ? fp_aspect_find(text) : fp_aspect_of(FP_PROFILE_CPU);
+	if (view->aspect)
+		return true;
+	for (size_t i = 0; i < fp_aspects_count; i++)
+		fp_buf_printf(&names, "%s%s",
+			      i == 0			 ? "write "
+			      : i + 1 < fp_aspects_count ? ", "
+							 : " or ",
+			      fp_aspects[i].name);
+	return refuse(response, "type", names.error ? "unknown" : (char *)names.data);
 }
 
 static bool read_selector(const struct fp_request *request, struct fp_view *view,

@@ -3,6 +3,8 @@
 
 #include "array.h"
 #include "framename.h"
+#include "mark.h"
+#include "wall.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -75,27 +77,38 @@ static int folder_explain(struct folder *folder, uint32_t count)
 	return folder_push(folder, &frame);
 }
 
-static int folder_stack(struct folder *folder, const uint32_t *frames, uint32_t count,
-			const char *label)
+static int folder_frames(struct folder *folder, const uint32_t *frames, uint32_t count,
+			 const struct fp_frame_parts *parts)
 {
-	uint32_t skipped = folder->options->kernel_frames
-			       ? 0
-			       : fp_frame_kernel_count(folder->namer.profile, frames, count);
-	int error;
+	const struct fp_profile *profile = folder->namer.profile;
+	int error = 0;
 
-	folder->stack_count = 0;
-	error = folder_label(folder, label);
-	if (!error && skipped == count)
-		error = folder_explain(folder, count);
-	for (uint32_t i = count; !error && i-- > skipped;) {
+	for (uint32_t i = count; !error && i-- > 0;) {
 		struct fp_tree_frame frame;
 
-		error = folder_name(folder, frames[i],
-				    fp_frame_is_leaf(folder->namer.profile, frames, i), &frame);
+		if (!fp_frame_is_shown(parts, i))
+			continue;
+		error = folder_name(folder, frames[i], fp_frame_is_leaf(profile, frames, i, parts),
+				    &frame);
 		if (!error)
 			error = folder_push(folder, &frame);
 	}
 	return error;
+}
+
+static int folder_stack(struct folder *folder, const uint32_t *frames, uint32_t count,
+			const char *label)
+{
+	struct fp_frame_parts parts;
+	int error;
+
+	fp_frame_parts(folder->namer.profile, frames, count, folder->options->kernel_frames,
+		       &parts);
+	folder->stack_count = 0;
+	error = folder_label(folder, label);
+	if (!error && parts.start == count && parts.mark == UINT32_MAX)
+		error = folder_explain(folder, count);
+	return error ? error : folder_frames(folder, frames, count, &parts);
 }
 
 static int folder_init(struct folder *folder, const struct fp_profile *profile,
@@ -118,6 +131,18 @@ int fp_fold_stack(const struct fp_profile *profile, const uint32_t *frames, uint
 	return error ? error : fp_tree_add(tree, folder.stack, folder.stack_count, value);
 }
 
+// How a thread was off the CPU, on top of where.
+static int folder_mark(struct folder *folder, const struct fp_sample *sample)
+{
+	const char *state =
+	    fp_label_value(folder->namer.profile, sample->labels, FP_MARK_STATE_LABEL);
+	struct fp_tree_frame frame;
+
+	if (!fp_mark_frame(sample->type, state, &frame))
+		return 0;
+	return folder_push(folder, &frame);
+}
+
 static int folder_sample(struct folder *folder, const struct fp_sample *sample)
 {
 	const struct fp_profile *profile = folder->namer.profile;
@@ -128,9 +153,13 @@ static int folder_sample(struct folder *folder, const struct fp_sample *sample)
 	if (folder->options->root_label)
 		label = fp_label_value(profile, sample->labels, folder->options->root_label);
 	error = folder_stack(folder, profile->stack_frames + stack->first, stack->count, label);
+	if (!error && folder->options->wall)
+		error = folder_mark(folder, sample);
 	if (error)
 		return error;
-	return fp_tree_add(folder->tree, folder->stack, folder->stack_count, sample->value);
+	return fp_tree_add(folder->tree, folder->stack, folder->stack_count,
+			   folder->options->wall ? fp_wall_sample_ns(profile, sample)
+						 : sample->value);
 }
 
 int fp_fold_profile(const struct fp_profile *profile, const struct fp_fold_options *options,
@@ -146,7 +175,7 @@ int fp_fold_profile(const struct fp_profile *profile, const struct fp_fold_optio
 	if (!folder.known)
 		return -ENOMEM;
 	for (uint32_t i = 0; !error && i < profile->samples_count; i++) {
-		if (profile->samples[i].type == options->type)
+		if (fp_fold_wants(options, &profile->samples[i]))
 			error = folder_sample(&folder, &profile->samples[i]);
 	}
 	return error;

@@ -7,7 +7,7 @@
 // the bracket of a name that merely looks suffixed, a blank before a last word of digits), so
 // that text → tree → text is the identity for what fp_folded_write wrote. Modules are not
 // part of the text.
-// Read back, `[name]` is an ERROR frame and `name+0x<hex>` an UNKNOWN one.
+// Read back, `[name]` is an ERROR frame or one of the marks of mark.h, and `name+0x<hex>` an UNKNOWN one.
 // Input is foreign text: bad lines are counted and skipped, CRLF and a missing final newline
 // are fine, a second trailing number (differential) is a bad line with that reason.
 #pragma once

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "foldedname.h"
 
+#include "mark.h"
 #include "text.h"
 
 #include <string.h>
@@ -54,7 +55,7 @@ enum fp_node_kind fp_folded_name_kind(const char *text, size_t *size)
 		return suffixes[suffix].kind;
 	}
 	if (*size > 2 && text[0] == '[' && text[*size - 1] == ']')
-		return FP_NODE_ERROR;
+		return fp_mark_kind(text, *size);
 	if (fp_name_is_offset(text, *size))
 		return FP_NODE_UNKNOWN;
 	return FP_NODE_USER;

@@ -74,7 +74,7 @@ static const char *main_executable(const struct fp_export *export)
 		bool inserted;
 		uint64_t *sum;
 
-		if (sample->type != export->options->type)
+		if (!fp_fold_wants(export->options, sample))
 			continue;
 		sum = fp_hashmap_put(&values, &sample->labels, &inserted);
 		if (sum)

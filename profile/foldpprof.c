@@ -2,7 +2,9 @@
 #include "foldexport.h"
 
 #include "array.h"
+#include "mark.h"
 #include "summary.h"
+#include "wall.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -74,14 +76,12 @@ static int export_location(struct fp_export *export, uint32_t index, bool is_lea
 	return error;
 }
 
-static int export_explanation(struct fp_export *export, uint32_t count)
+// A frame that is no code.
+static int export_word(struct fp_export *export, const struct fp_tree_frame *frame)
 {
-	struct fp_tree_frame frame;
 	uint64_t function, location;
-	int error;
+	int error = export_function(export, frame, &function);
 
-	fp_frame_error(count == 0 ? "[no stack]" : "[no user stack]", &frame);
-	error = export_function(export, &frame, &function);
 	if (!error)
 		error = fp_pprof_location(export->pprof, 0, 0, function, &location);
 	if (!error && FP_ARRAY_ROOM(export, stack, 1))
@@ -91,21 +91,42 @@ static int export_explanation(struct fp_export *export, uint32_t count)
 	return error;
 }
 
+static int export_explanation(struct fp_export *export, uint32_t count)
+{
+	struct fp_tree_frame frame;
+
+	fp_frame_error(count == 0 ? "[no stack]" : "[no user stack]", &frame);
+	return export_word(export, &frame);
+}
+
+// In wall time the leaf of a stack off the CPU says how it was off.
+static int export_mark(struct fp_export *export, const struct fp_sample *sample)
+{
+	const char *state =
+	    fp_label_value(export->namer.profile, sample->labels, FP_MARK_STATE_LABEL);
+	struct fp_tree_frame frame;
+
+	if (!export->options->wall || !fp_mark_frame(sample->type, state, &frame))
+		return 0;
+	return export_word(export, &frame);
+}
+
 static int export_stack(struct fp_export *export, const uint32_t *frames, uint32_t count)
 {
 	const struct fp_profile *profile = export->namer.profile;
-	uint32_t skipped =
-	    export->options->kernel_frames ? 0 : fp_frame_kernel_count(profile, frames, count);
+	struct fp_frame_parts parts;
 	int error = 0;
 
-	export->stack_count = 0;
-	if (skipped == count)
+	fp_frame_parts(profile, frames, count, export->options->kernel_frames, &parts);
+	if (parts.start == count && parts.mark == UINT32_MAX)
 		return export_explanation(export, count);
 	if (FP_ARRAY_ROOM(export, stack, count))
 		return -ENOMEM;
-	for (uint32_t i = skipped; !error && i < count; i++)
-		error = export_location(export, frames[i], fp_frame_is_leaf(profile, frames, i),
-					&export->stack[export->stack_count++]);
+	for (uint32_t i = 0; !error && i < count; i++)
+		if (fp_frame_is_shown(&parts, i))
+			error = export_location(export, frames[i],
+						fp_frame_is_leaf(profile, frames, i, &parts),
+						&export->stack[export->stack_count++]);
 	return error;
 }
 
@@ -131,7 +152,7 @@ static int export_labels(struct fp_export *export, uint32_t labels)
 	return 0;
 }
 
-static int64_t clamp_value(__uint128_t value)
+static int64_t clamp_value(uint64_t value)
 {
 	return value > INT64_MAX ? INT64_MAX : (int64_t)value;
 }
@@ -140,14 +161,15 @@ static int export_sample(struct fp_export *export, const struct fp_sample *from)
 {
 	const struct fp_profile *profile = export->namer.profile;
 	const struct fp_stack *stack = &profile->stacks[from->stack];
-	bool cpu = from->type == FP_PROFILE_CPU;
-	int64_t values[FP_PPROF_TYPES_MAX] = {
-		clamp_value(from->count),
-		clamp_value(cpu ? (__uint128_t)from->value * profile->period_ns : from->value),
-	};
-	struct fp_pprof_sample sample = { .values = values };
-	int error = export_stack(export, profile->stack_frames + stack->first, stack->count);
+	int64_t ns = clamp_value(fp_wall_sample_ns(profile, from));
+	int64_t values[FP_PPROF_TYPES_MAX] = { clamp_value(from->count), ns };
+	struct fp_pprof_sample sample = { .values = export->options->wall ? &ns : values };
+	int error;
 
+	export->stack_count = 0;
+	error = export_mark(export, from);
+	if (!error)
+		error = export_stack(export, profile->stack_frames + stack->first, stack->count);
 	if (!error)
 		error = export_labels(export, from->labels);
 	if (error)
@@ -164,22 +186,26 @@ static void head_fill(const struct fp_profile *profile, const struct fp_fold_opt
 {
 	struct fp_pprof_head head = {
 		.types_count = 2,
+		.period = 1,
 		.time_ns = (int64_t)profile->start_realtime_ns,
 	};
 
 	if (profile->end_boottime_ns > profile->start_boottime_ns)
 		head.duration_ns = (int64_t)(profile->end_boottime_ns - profile->start_boottime_ns);
 
-	if (options->type == FP_PROFILE_CPU) {
+	if (options->wall) { // counts of samples and of waits add up to nothing
+		head.types_count = 1;
+		head.types[0] = (struct fp_pprof_type){ fp_aspect_wall->name, "nanoseconds" };
+	} else if (options->type == FP_PROFILE_CPU) {
 		head.types[0] = (struct fp_pprof_type){ "samples", "count" };
 		head.types[1] = (struct fp_pprof_type){ "cpu", "nanoseconds" };
 		head.period = (int64_t)profile->period_ns;
 	} else {
 		head.types[0] = (struct fp_pprof_type){ "waits", "count" };
-		head.types[1] = (struct fp_pprof_type){ "off_cpu", "nanoseconds" };
-		head.period = 1;
+		head.types[1] =
+		    (struct fp_pprof_type){ fp_profile_type_name(options->type), "nanoseconds" };
 	}
-	head.period_type = head.types[1];
+	head.period_type = head.types[head.types_count - 1];
 	*ret_head = head;
 }
 
@@ -206,7 +232,8 @@ int fp_fold_pprof(const struct fp_profile *profile, const struct fp_fold_options
 	int error;
 
 	head_fill(profile, options, &head);
-	error = fp_summary_line(profile, options->type, &quality);
+	error = options->wall ? fp_wall_line(profile, &quality)
+			      : fp_summary_line(profile, options->type, &quality);
 	if (!error && quality.len > 0)
 		head.comment = (const char *)quality.data;
 	if (!error)
@@ -214,7 +241,7 @@ int fp_fold_pprof(const struct fp_profile *profile, const struct fp_fold_options
 	if (!error)
 		error = export_begin(&export, &head);
 	for (uint32_t i = 0; !error && i < profile->samples_count; i++) {
-		if (profile->samples[i].type == options->type)
+		if (fp_fold_wants(options, &profile->samples[i]))
 			error = export_sample(&export, &profile->samples[i]);
 	}
 	return error ? error : fp_pprof_encode(export.pprof, ret_bytes);

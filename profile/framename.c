@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framename.h"
 
+#include "mark.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -48,23 +50,54 @@ void fp_frame_error(const char *text, struct fp_tree_frame *ret_frame)
 					     .kind = FP_NODE_ERROR };
 }
 
-bool fp_frame_is_leaf(const struct fp_profile *profile, const uint32_t *frames, uint32_t i)
+static bool is_kernel(const struct fp_profile *profile, const uint32_t *frames, uint32_t i)
 {
-	return i == 0 || (fp_frame_is_kernel(&profile->frames[frames[i - 1]]) &&
-			  !fp_frame_is_kernel(&profile->frames[frames[i]]));
+	return fp_frame_is_kernel(&profile->frames[frames[i]]);
 }
 
-// A BPF program among kernel frames is a NAMED frame, so the last true kernel frame decides.
-uint32_t fp_frame_kernel_count(const struct fp_profile *profile, const uint32_t *frames,
-			       uint32_t count)
+bool fp_frame_is_leaf(const struct fp_profile *profile, const uint32_t *frames, uint32_t i,
+		      const struct fp_frame_parts *parts)
 {
-	uint32_t kernel = 0;
+	bool in_waker = parts->mark != UINT32_MAX && i < parts->mark;
+	uint32_t callee = in_waker ? i + 1 : i - 1; // what was called from it, if anything was
 
+	if ((i == 0 && !in_waker) || callee == parts->mark)
+		return true;
+	return is_kernel(profile, frames, callee) && !is_kernel(profile, frames, i);
+}
+
+static uint32_t find_mark(const struct fp_profile *profile, const uint32_t *frames, uint32_t count)
+{
 	for (uint32_t i = 0; i < count; i++) {
-		if (fp_frame_is_kernel(&profile->frames[frames[i]]))
-			kernel = i + 1;
+		const struct fp_frame *frame = &profile->frames[frames[i]];
+
+		if (frame->kind == FP_FRAME_ERROR &&
+		    fp_mark_kind(fp_profile_str(profile, frame->name),
+				 profile->strings.sizes[frame->name]) == FP_NODE_WAKE)
+			return i;
 	}
-	return kernel;
+	return UINT32_MAX;
+}
+
+// A BPF program among kernel frames is a NAMED frame, so the outermost true kernel frame decides
+// where a side ends.
+void fp_frame_parts(const struct fp_profile *profile, const uint32_t *frames, uint32_t count,
+		    bool kernel_frames, struct fp_frame_parts *ret_parts)
+{
+	struct fp_frame_parts parts = { .mark = find_mark(profile, frames, count) };
+	bool is_pair = parts.mark != UINT32_MAX;
+
+	if (is_pair) {
+		parts.start = parts.mark + 1;
+		parts.waker_end = parts.mark;
+	}
+	for (uint32_t i = parts.start; !kernel_frames && i < count; i++)
+		if (is_kernel(profile, frames, i))
+			parts.start = i + 1;
+	for (uint32_t i = parts.waker_end; !kernel_frames && i-- > 0;)
+		if (is_kernel(profile, frames, i))
+			parts.waker_end = i;
+	*ret_parts = parts;
 }
 
 static int namer_keep(struct fp_frame_namer *namer, const struct fp_buf *text,
@@ -88,8 +121,10 @@ static int name_error(struct fp_frame_namer *namer, const struct fp_frame *frame
 	FP_AUTOBUF struct fp_buf text = { 0 };
 	const char *cause = fp_profile_str(namer->profile, frame->name);
 
-	ret_frame->kind = FP_NODE_ERROR;
 	fp_buf_printf(&text, cause[0] == '[' ? "%s" : "[%s]", cause);
+	if (text.error)
+		return text.error;
+	ret_frame->kind = fp_mark_kind((const char *)text.data, text.len);
 	return namer_keep(namer, &text, ret_frame);
 }
 

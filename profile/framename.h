@@ -32,12 +32,24 @@ static inline bool fp_frame_is_kernel(const struct fp_frame *frame)
 {
 	return frame->kind == FP_FRAME_KERNEL || frame->kind == FP_FRAME_MODULE;
 }
+
+// What of a stack (leaf first) is shown, and where its sides are. A waker's stack lies before
+// the sleeper's, turned around, with a mark between them (mark.h).
+struct fp_frame_parts {
+	uint32_t mark;	    // index of the mark, UINT32_MAX: there is none
+	uint32_t waker_end; // [0, waker_end) is shown of the waker
+	uint32_t start;	    // [start, count) is shown of the stack, or of the sleeper
+};
+void fp_frame_parts(const struct fp_profile *profile, const uint32_t *frames, uint32_t count,
+		    bool kernel_frames, struct fp_frame_parts *ret_parts);
+static inline bool fp_frame_is_shown(const struct fp_frame_parts *parts, uint32_t i)
+{
+	return i >= parts->start || i == parts->mark || i < parts->waker_end;
+}
 // Whether frames[i] (leaf first) is where code stood: the leaf, and the user frame that
 // entered the kernel.
-bool fp_frame_is_leaf(const struct fp_profile *profile, const uint32_t *frames, uint32_t i);
-// Number of leading frames that are the kernel's side.
-uint32_t fp_frame_kernel_count(const struct fp_profile *profile, const uint32_t *frames,
-			       uint32_t count);
+bool fp_frame_is_leaf(const struct fp_profile *profile, const uint32_t *frames, uint32_t i,
+		      const struct fp_frame_parts *parts);
 // "/usr/lib/libc.so.6" → "libc.so.6".
 const char *fp_path_basename(const char *path);
 // Value of the label of that name in the set, NULL when it has none.

@@ -85,7 +85,7 @@ static void json_head(const struct fp_tree *tree, const struct fp_render_options
 static void json_names(const struct fp_tree *tree, struct fp_buf *ret_bytes)
 {
 	fp_buf_str(ret_bytes, "\"kinds\":[");
-	for (int kind = FP_NODE_ROOT; kind <= FP_NODE_UNKNOWN; kind++)
+	for (int kind = FP_NODE_ROOT; kind < FP_NODE_KINDS; kind++)
 		fp_buf_printf(ret_bytes, "%s\"%s\"", kind ? "," : "", fp_node_kind_name(kind));
 	fp_buf_str(ret_bytes, "],\n\"names\":[");
 	for (uint32_t i = 0; i < tree->names.count; i++) {

@@ -13,6 +13,7 @@ struct fp_render_options {
 	const char *subtitle; // e.g. host, range, rate; may be NULL
 	const char *quality;  // one line on how far the profile can be trusted; may be NULL
 	enum fp_unit unit;
+	const char *type_name;	   // pprof: what nanoseconds are, "wall"; NULL: "off_cpu"
 	uint64_t period_ns;	   // CPU samples: nanoseconds per sample; 0 when not known
 	uint64_t duration_ns;	   // of the window, 0 when not known
 	uint64_t time_realtime_ns; // start of the window, for pprof; 0 when not known

@@ -4,8 +4,9 @@
 // picture less true gets a line of its own, with its weight, and with what to do about it.
 #include "summary.h"
 
+#include "aspect.h"
 #include "framename.h"
-#include "text.h"
+#include "summaryparts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,39 +18,32 @@
 #define ID_DIGITS	    12 // of a build-ID, enough to tell builds apart
 #define FRAMES_WORTH_A_LINE 1  // percent of frames
 
-struct summary {
-	const struct fp_profile *profile;
-	const struct fp_quality *quality;
-	enum fp_profile_type type;
-	struct fp_buf *text;
-};
-
-static uint64_t counter(const struct summary *summary, enum fp_quality_counter index)
+static uint64_t counter(const struct fp_summary *summary, enum fp_quality_counter index)
 {
-	return summary->quality->counters[index];
+	return fp_summary_counter(summary, index);
 }
 
-static void say(const struct summary *summary, const char *words)
+static void say(const struct fp_summary *summary, const char *words)
 {
 	fp_buf_str(summary->text, words);
 }
 
-static void say_count(const struct summary *summary, uint64_t value)
+static void say_count(const struct fp_summary *summary, uint64_t value)
 {
 	fp_text_count(value, summary->text);
 }
 
-static void say_share(const struct summary *summary, uint64_t part, uint64_t whole)
+static void say_share(const struct fp_summary *summary, uint64_t part, uint64_t whole)
 {
 	fp_text_percent(part, whole, 1, summary->text);
 }
 
-static void say_foreign(const struct summary *summary, const char *name)
+static void say_foreign(const struct fp_summary *summary, const char *name)
 {
 	fp_text_name(name, strlen(name), SIZE_MAX, summary->text);
 }
 
-static uint64_t blocked_ns(const struct summary *summary)
+uint64_t fp_summary_ns(const struct fp_summary *summary)
 {
 	uint64_t sum = 0;
 
@@ -63,17 +57,28 @@ static uint64_t blocked_ns(const struct summary *summary)
 	return sum;
 }
 
+// What a count and the nanoseconds of a type are of.
+static const struct {
+	const char *one, *many, *time;
+} wait_words[FP_PROFILE_TYPES] = {
+	[FP_PROFILE_OFF_CPU] = { "wait", "waits", "blocked" },
+	[FP_PROFILE_RUN_QUEUE] = { "wait", "waits", "ready to run" },
+	[FP_PROFILE_WAKER] = { "wake-up", "wake-ups", "blocked before them" },
+};
+
 // "2,970 samples of 2,974 expected (99.9 %)" or "1,204 waits, 12.3 s blocked".
-static void say_amount(const struct summary *summary)
+static void say_amount(const struct fp_summary *summary)
 {
 	uint64_t samples = counter(summary, FP_QUALITY_SAMPLES);
 	uint64_t expected = counter(summary, FP_QUALITY_EXPECTED_SAMPLES);
 
 	say_count(summary, samples);
-	if (summary->type == FP_PROFILE_OFF_CPU) {
-		say(summary, samples == 1 ? " wait, " : " waits, ");
-		fp_text_duration(blocked_ns(summary), summary->text);
-		say(summary, " blocked");
+	if (summary->type != FP_PROFILE_CPU) {
+		fp_buf_printf(summary->text, " %s, ",
+			      samples == 1 ? wait_words[summary->type].one
+					   : wait_words[summary->type].many);
+		fp_text_duration(fp_summary_ns(summary), summary->text);
+		fp_buf_printf(summary->text, " %s", wait_words[summary->type].time);
 		return;
 	}
 	say(summary, samples == 1 ? " sample" : " samples");
@@ -86,7 +91,7 @@ static void say_amount(const struct summary *summary)
 	say(summary, ")");
 }
 
-static void say_rate(const struct summary *summary)
+static void say_rate(const struct fp_summary *summary)
 {
 	uint64_t actual = counter(summary, FP_QUALITY_HZ_ACTUAL);
 	uint64_t asked = counter(summary, FP_QUALITY_HZ_REQUESTED);
@@ -101,16 +106,11 @@ static void say_rate(const struct summary *summary)
 		fp_buf_printf(summary->text, " on %" PRIu64 " CPU%s", cpus, cpus == 1 ? "" : "s");
 }
 
-static const char *type_title(enum fp_profile_type type)
-{
-	return type == FP_PROFILE_OFF_CPU ? "Off-CPU" : "CPU";
-}
-
-static void head_line(const struct summary *summary)
+static void head_line(const struct fp_summary *summary)
 {
 	uint64_t lost = counter(summary, FP_QUALITY_STACKS_LOST);
 
-	fp_buf_printf(summary->text, "%s: ", type_title(summary->type));
+	fp_buf_printf(summary->text, "%s: ", fp_aspect_of(summary->type)->title);
 	say_amount(summary);
 	say_rate(summary);
 	say(summary, "; ");
@@ -118,7 +118,7 @@ static void head_line(const struct summary *summary)
 	say(summary, " lost.\n");
 }
 
-static void missing_line(const struct summary *summary)
+static void missing_line(const struct fp_summary *summary)
 {
 	uint64_t samples = counter(summary, FP_QUALITY_SAMPLES);
 	uint64_t expected = counter(summary, FP_QUALITY_EXPECTED_SAMPLES);
@@ -137,7 +137,7 @@ static void missing_line(const struct summary *summary)
 		     "stands for less than the whole.\n");
 }
 
-static void lost_line(const struct summary *summary)
+static void lost_line(const struct fp_summary *summary)
 {
 	uint64_t lost = counter(summary, FP_QUALITY_STACKS_LOST);
 
@@ -161,7 +161,7 @@ static const struct {
 	{ FP_QUALITY_USER_UNKNOWN, "of unknown completeness" },
 };
 
-static void say_walks(const struct summary *summary)
+static void say_walks(const struct fp_summary *summary)
 {
 	uint64_t stacks = counter(summary, FP_QUALITY_USER_STACKS);
 
@@ -187,7 +187,7 @@ static int compare_stopped(const void *a, const void *b)
 	return (x->build > y->build) - (x->build < y->build);
 }
 
-static void build_line(const struct summary *summary, const struct fp_build_quality *row)
+static void build_line(const struct fp_summary *summary, const struct fp_build_quality *row)
 {
 	const struct fp_build *build = &summary->profile->builds[row->build];
 	const char *path = fp_profile_str(summary->profile, build->path);
@@ -207,7 +207,7 @@ static void build_line(const struct summary *summary, const struct fp_build_qual
 	say(summary, "\n");
 }
 
-static void build_lines(const struct summary *summary)
+static void build_lines(const struct fp_summary *summary)
 {
 	uint32_t count = summary->quality->builds_count, stopped = 0;
 	FP_AUTOFREE struct fp_build_quality *rows = calloc((size_t)count + 1, sizeof(*rows));
@@ -228,7 +228,7 @@ static void build_lines(const struct summary *summary)
 			      stopped - WORST_BUILDS, stopped == WORST_BUILDS + 1 ? "" : "s");
 }
 
-static void walk_lines(const struct summary *summary)
+static void walk_lines(const struct fp_summary *summary)
 {
 	uint64_t stacks = counter(summary, FP_QUALITY_USER_STACKS);
 	uint64_t broken = counter(summary, FP_QUALITY_USER_BROKEN);
@@ -252,7 +252,8 @@ static void walk_lines(const struct summary *summary)
 
 // "cpu.dropped.map_full" → "map full", "switch_in.missed.return_unseen" → "return unseen";
 // NULL for other counters.
-static const char *dropped_reason(const struct summary *summary, const struct fp_named_counter *row)
+static const char *dropped_reason(const struct fp_summary *summary,
+				  const struct fp_named_counter *row)
 {
 	const char *name = fp_profile_str(summary->profile, row->name);
 	const char *dropped = strstr(name, ".dropped."), *missed = strstr(name, ".missed.");
@@ -264,7 +265,7 @@ static const char *dropped_reason(const struct summary *summary, const struct fp
 	return dropped ? dropped + strlen(".dropped.") : NULL;
 }
 
-static void dropped_line(const struct summary *summary)
+static void dropped_line(const struct fp_summary *summary)
 {
 	bool any = false;
 
@@ -290,7 +291,7 @@ static void dropped_line(const struct summary *summary)
 		say(summary, "; these are missing from the picture.\n");
 }
 
-static void map_line(const struct summary *summary)
+static void map_line(const struct fp_summary *summary)
 {
 	uint64_t peak = counter(summary, FP_QUALITY_MAP_ENTRIES_PEAK);
 	uint64_t capacity = counter(summary, FP_QUALITY_MAP_CAPACITY);
@@ -314,7 +315,7 @@ static const struct {
 	{ FP_QUALITY_FRAMES_UNMAPPED, "at addresses that no mapping covers" },
 };
 
-static void frame_line(const struct summary *summary)
+static void frame_line(const struct fp_summary *summary)
 {
 	uint64_t frames = counter(summary, FP_QUALITY_FRAMES);
 	bool any = false;
@@ -334,7 +335,7 @@ static void frame_line(const struct summary *summary)
 		say(summary, ".\n");
 }
 
-static void process_line(const struct summary *summary)
+static void process_line(const struct fp_summary *summary)
 {
 	uint64_t unknown = counter(summary, FP_QUALITY_PROCESSES_UNKNOWN);
 	uint64_t events = counter(summary, FP_QUALITY_SIDEBAND_LOST);
@@ -353,21 +354,22 @@ static void process_line(const struct summary *summary)
 	}
 }
 
-static bool summary_init(struct summary *summary, const struct fp_profile *profile,
+static bool summary_init(struct fp_summary *summary, const struct fp_profile *profile,
 			 enum fp_profile_type type, struct fp_buf *text)
 {
-	*summary = (struct summary){ profile, &profile->quality[type], type, text };
+	*summary = (struct fp_summary){ profile, &profile->quality[type], type, text };
 	return summary->quality->present;
 }
 
 int fp_summary_text(const struct fp_profile *profile, enum fp_profile_type type,
 		    struct fp_buf *ret_text)
 {
-	struct summary summary;
+	struct fp_summary summary;
 
 	if (!summary_init(&summary, profile, type, ret_text))
 		return 0;
 	head_line(&summary);
+	fp_summary_waits(&summary);
 	missing_line(&summary);
 	lost_line(&summary);
 	dropped_line(&summary);
@@ -378,7 +380,7 @@ int fp_summary_text(const struct fp_profile *profile, enum fp_profile_type type,
 	return ret_text->error;
 }
 
-static uint64_t dropped_runs(const struct summary *summary)
+uint64_t fp_summary_dropped(const struct fp_summary *summary)
 {
 	uint64_t sum = 0;
 
@@ -392,7 +394,7 @@ static uint64_t dropped_runs(const struct summary *summary)
 int fp_summary_line(const struct fp_profile *profile, enum fp_profile_type type,
 		    struct fp_buf *ret_text)
 {
-	struct summary summary;
+	struct fp_summary summary;
 
 	if (!summary_init(&summary, profile, type, ret_text))
 		return 0;
@@ -401,8 +403,9 @@ int fp_summary_line(const struct fp_profile *profile, enum fp_profile_type type,
 	say(&summary, "; ");
 	say_count(&summary, counter(&summary, FP_QUALITY_STACKS_LOST));
 	say(&summary, " lost, ");
-	say_count(&summary, dropped_runs(&summary));
+	say_count(&summary, fp_summary_dropped(&summary));
 	say(&summary, " dropped");
+	fp_summary_chance(&summary, "; ", " by chance");
 	if (counter(&summary, FP_QUALITY_USER_STACKS) > 0) {
 		say(&summary, "; user stacks ");
 		say_walks(&summary);

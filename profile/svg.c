@@ -93,6 +93,9 @@ static const char *const kind_texts[] = {
 	[FP_NODE_INLINE] = "inlined",
 	[FP_NODE_ERROR] = "explanation, not a function",
 	[FP_NODE_UNKNOWN] = "no symbol",
+	[FP_NODE_WAIT] = "off the CPU: blocked",
+	[FP_NODE_READY] = "off the CPU: ready to run",
+	[FP_NODE_WAKE] = "sleeper below, its waker above",
 };
 
 // Line 2 of a frame's title: what it is and where its code lies.

@@ -42,13 +42,18 @@ int fp_svg_value(const struct fp_render_options *options, uint64_t value, struct
 static void legend_item(struct fp_svg_page *page, double *x, enum fp_node_kind kind)
 {
 	const char *text = fp_svg_kind_text(kind);
+	double width = SWATCH_SIZE + 5 + (double)strlen(text) * LEGEND_CHAR;
 
+	if (*x > FP_SVG_PAD && *x + width > FP_SVG_MIN_WIDTH - FP_SVG_PAD) {
+		*x = FP_SVG_PAD;
+		page->foot_y += NOTE_LINE + 2;
+	}
 	fp_buf_printf(&page->foot,
 		      "<g class=\"%c2\"><rect x=\"%.0f\" y=\"%u\" width=\"%d\" height=\"%d\"/>"
 		      "<text x=\"%.0f\" y=\"%u\">%s</text></g>\n",
 		      fp_svg_kind_letter(kind), *x, page->foot_y, SWATCH_SIZE, SWATCH_SIZE,
 		      *x + SWATCH_SIZE + 5, page->foot_y + 10, text);
-	*x += SWATCH_SIZE + 5 + (double)strlen(text) * LEGEND_CHAR + LEGEND_GAP;
+	*x += width + LEGEND_GAP;
 }
 
 static void legend(struct fp_svg_page *page)
@@ -56,7 +61,7 @@ static void legend(struct fp_svg_page *page)
 	double x = FP_SVG_PAD;
 	bool any = false;
 
-	for (int kind = FP_NODE_LABEL; kind <= FP_NODE_UNKNOWN; kind++) {
+	for (int kind = FP_NODE_LABEL; kind < FP_NODE_KINDS; kind++) {
 		if (!page->has_kind[kind])
 			continue;
 		legend_item(page, &x, kind);
@@ -117,6 +122,11 @@ int fp_svg_page_measure(struct fp_svg_page *page)
 {
 	page->foot_y = FP_SVG_TOP + page->rows * FP_SVG_ROW + FOOT_MARGIN;
 	legend(page);
+	if (page->has_kind[FP_NODE_WAIT] || page->has_kind[FP_NODE_READY])
+		note(
+		    page, "note",
+		    "Deep blue and cyan tops are time off the CPU; every other bare top is time on "
+		    "the CPU.");
 	if (page->options->quality)
 		note(page, "quality", page->options->quality);
 	note_undrawn(page, page->culled, page->culled_value, "narrower than 0.1 px");

@@ -25,7 +25,7 @@ struct fp_svg_page {
 	uint32_t rows;		       // drawn
 	uint64_t culled, culled_value; // frames too narrow to draw, and what they cover together
 	uint64_t deep, deep_value;     // frames beyond FP_SVG_MAX_ROWS
-	bool has_kind[FP_NODE_UNKNOWN + 1];
+	bool has_kind[FP_NODE_KINDS];
 	struct fp_buf foot; // legend and notes, drawn before the height is known
 	uint32_t foot_y;
 };

@@ -25,6 +25,13 @@ static const struct hues kinds[] = {
 	[FP_NODE_INLINE] = { 'i', "inlined", { 50, 56 }, { 92, 84 }, { 76, 68 } },
 	[FP_NODE_ERROR] = { 'e', "explanation", { 0, 0 }, { 0, 0 }, { 68, 64 } },
 	[FP_NODE_UNKNOWN] = { 'n', "no symbol", { 0, 0 }, { 0, 0 }, { 84, 76 } },
+	[FP_NODE_WAIT] = { 'w', "off the CPU: blocked", { 230, 238 }, { 88, 80 }, { 72, 66 } },
+	[FP_NODE_READY] = { 'q',
+			    "off the CPU: ready to run",
+			    { 186, 192 },
+			    { 62, 55 },
+			    { 76, 70 } },
+	[FP_NODE_WAKE] = { 'm', "woken by", { 312, 322 }, { 52, 46 }, { 76, 70 } },
 };
 
 char fp_svg_kind_letter(enum fp_node_kind kind)

@@ -32,7 +32,8 @@ static void table_free(struct table *table)
 // Colours by what the row is; only when asked for.
 static const char *const kind_colors[] = {
 	[FP_NODE_USER] = "\033[33m",   [FP_NODE_KERNEL] = "\033[36m", [FP_NODE_JIT] = "\033[32m",
-	[FP_NODE_UNKNOWN] = "\033[2m", [FP_NODE_ERROR] = "\033[2m",
+	[FP_NODE_UNKNOWN] = "\033[2m", [FP_NODE_ERROR] = "\033[2m",   [FP_NODE_WAIT] = "\033[34m",
+	[FP_NODE_READY] = "\033[34m",  [FP_NODE_WAKE] = "\033[35m",
 };
 
 static int compare_self(const void *a, const void *b, void *context)

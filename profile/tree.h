@@ -16,11 +16,15 @@ enum fp_node_kind {
 	FP_NODE_ROOT,
 	FP_NODE_LABEL, // a thread or process name on top of the stack
 	FP_NODE_USER,
-	FP_NODE_KERNEL, // folded text suffix _[k]
-	FP_NODE_JIT,	// _[j]
-	FP_NODE_INLINE, // _[i]
-	FP_NODE_ERROR,	// an explained exception, e.g. [stack lost]
-	FP_NODE_UNKNOWN // no symbol: module+0xoffset
+	FP_NODE_KERNEL,	 // folded text suffix _[k]
+	FP_NODE_JIT,	 // _[j]
+	FP_NODE_INLINE,	 // _[i]
+	FP_NODE_ERROR,	 // an explained exception, e.g. [stack lost]
+	FP_NODE_UNKNOWN, // no symbol: module+0xoffset
+	FP_NODE_WAIT,	 // off the CPU, blocked: [blocked: interruptible]; see mark.h
+	FP_NODE_READY,	 // off the CPU, ready to run: [preempted], [woken]
+	FP_NODE_WAKE,	 // [woken by COMM]: the sleeper ends and the waker begins
+	FP_NODE_KINDS
 };
 
 #define FP_TREE_ROOT 0u

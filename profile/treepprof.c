@@ -111,7 +111,9 @@ static void head_fill(const struct fp_render_options *options, struct fp_pprof_h
 	struct fp_pprof_type cpu = { "cpu", "nanoseconds" };
 
 	if (options->unit == FP_UNIT_NANOSECONDS) {
-		head.types[head.types_count++] = (struct fp_pprof_type){ "off_cpu", "nanoseconds" };
+		head.types[head.types_count++] =
+		    (struct fp_pprof_type){ options->type_name ? options->type_name : "off_cpu",
+					    "nanoseconds" };
 		head.period_type = head.types[0];
 		head.period = 1;
 	} else {

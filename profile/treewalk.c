@@ -55,6 +55,8 @@ const char *fp_node_kind_name(enum fp_node_kind kind)
 		[FP_NODE_USER] = "user",   [FP_NODE_KERNEL] = "kernel",
 		[FP_NODE_JIT] = "jit",	   [FP_NODE_INLINE] = "inline",
 		[FP_NODE_ERROR] = "error", [FP_NODE_UNKNOWN] = "unknown",
+		[FP_NODE_WAIT] = "wait",   [FP_NODE_READY] = "ready",
+		[FP_NODE_WAKE] = "wake",
 	};
 
 	return kind < FP_ARRAY_SIZE(names) ? names[kind] : "unknown";

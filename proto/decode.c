@@ -208,24 +208,28 @@ static int decode_labels(struct decoder *decoder)
 #define PERIOD_MIN_NS 1000ULL
 #define PERIOD_MAX_NS 10000000000ULL
 
+// What the values of one type may sum up to: all but CPU samples are nanoseconds already.
+static uint64_t most_of(int type, uint64_t period_ns)
+{
+	return type == FP_PROFILE_CPU && period_ns ? TIME_MAX_NS / period_ns : TIME_MAX_NS;
+}
+
 static int check_times(struct decoder *decoder)
 {
 	const struct fp_profile *profile = decoder->profile;
-	uint64_t period_ns = profile->period_ns, cpu_rows = 0, cpu = 0, off_cpu_ns = 0;
+	uint64_t period_ns = profile->period_ns, cpu_rows = 0, sums[FP_PROFILE_TYPES] = { 0 };
 
 	for (uint32_t i = 0; i < profile->samples_count; i++) {
 		const struct fp_sample *sample = &profile->samples[i];
 
 		cpu_rows += sample->type == FP_PROFILE_CPU;
-		if (sample->type == FP_PROFILE_CPU)
-			cpu += sample->value;
-		else
-			off_cpu_ns += sample->value;
+		sums[sample->type] += sample->value;
 	}
 	if (period_ns ? period_ns < PERIOD_MIN_NS || period_ns > PERIOD_MAX_NS : cpu_rows > 0)
 		return refuse(decoder, -EBADMSG, "the sampling period is out of range");
-	if ((period_ns && cpu > TIME_MAX_NS / period_ns) || off_cpu_ns > TIME_MAX_NS)
-		return refuse(decoder, -EBADMSG, "the samples' time is out of range");
+	for (int type = 1; type < FP_PROFILE_TYPES; type++)
+		if (sums[type] > most_of(type, period_ns))
+			return refuse(decoder, -EBADMSG, "the samples' time is out of range");
 	return 0;
 }
 

@@ -7,6 +7,8 @@
 static const char *const type_names[FP_PROFILE_TYPES] = {
 	[FP_PROFILE_CPU] = "cpu",
 	[FP_PROFILE_OFF_CPU] = "off_cpu",
+	[FP_PROFILE_RUN_QUEUE] = "run_queue",
+	[FP_PROFILE_WAKER] = "waker",
 };
 
 #define COUNTER_ROW(id, name, text) [FP_QUALITY_##id] = { name, text },

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#define FIELDS_MAX 512 // our encoder writes fewer than 70; the rest is room for later fields
+#define FIELDS_MAX 512 // our encoder writes at most 70; the rest is room for later fields
 
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 

@@ -14,7 +14,9 @@ function hash(text) {
   return (h >>> 0) / 4294967296;
 }
 
-// Hue, spread of hue and saturation by kind; lightness comes from the theme.
+// Hue, spread of hue and saturation by kind; lightness comes from the theme, and a fourth number
+// brings it that much nearer to the middle. Time off the CPU is cold; the page's style has the same
+// colours for the legend.
 const palette = {
   root: [40, 0, 8],
   label: [175, 14, 30],
@@ -24,6 +26,9 @@ const palette = {
   inline: [46, 16, 74],
   error: [285, 6, 22],
   unknown: [30, 6, 10],
+  wait: [234, 10, 82, 6],
+  ready: [188, 8, 56],
+  wake: [317, 10, 46],
   pruned: [0, 0, 0],
 };
 
@@ -127,9 +132,9 @@ export class Flame {
     const key = `${kind}:${tree.name[node]}`;
     let color = this.colors.get(key);
     if (!color) {
-      const [hue, spread, saturation] = palette[kind] || palette.unknown;
+      const [hue, spread, saturation, nearer = 0] = palette[kind] || palette.unknown;
       const h = hash(tree.label(node));
-      const lightness = this.dark.matches ? 37 + 10 * h : 70 + 12 * h;
+      const lightness = this.dark.matches ? 37 + 10 * h + nearer : 70 + 12 * h - nearer;
       const strength = this.dark.matches ? saturation * 0.75 : saturation;
       color = `hsl(${hue + spread * (h - 0.5)} ${strength}% ${lightness}%)`;
       this.colors.set(key, color);

@@ -141,6 +141,8 @@ async function showNothing() {
 
 async function show() {
   const isEmpty = view.stats.samples === 0;
+  panels.showTypes(byId("type").children, view);
+  panels.showLegend(view);
   panels.showQuality(view);
   panels.showFooter(view);
   showParts(!isEmpty);

@@ -3,6 +3,49 @@
 
 import { amount, byId, count, duration, element, percent, time } from "./format.js";
 
+const nouns = {
+  cpu: "CPU samples",
+  off_cpu: "off-CPU time",
+  run_queue: "run-queue time",
+  waker: "wake-ups",
+  wall: "time on or off the CPU",
+};
+
+// A button for each type that the range holds, and for the one that is shown.
+export function showTypes(buttons, view) {
+  const holds = (type) => view.holding[type] > 0;
+  const isThere = {
+    cpu: true,
+    off_cpu: true,
+    run_queue: holds("run_queue"),
+    waker: holds("waker"),
+    wall: holds("off_cpu") && holds("cpu"),
+  };
+  for (const button of buttons)
+    button.hidden = !isThere[button.dataset.value] && button.dataset.value !== view.type;
+}
+
+// What the colours of the cold boxes mean, and what each part comes to.
+export function showLegend(view) {
+  const box = byId("legend");
+  const item = (kind, text) => element("span", {}, element("i", { class: `swatch ${kind}` }), text);
+  const time = (type) => {
+    const ns = view.stats.type_ns[type] || 0;
+    return `${duration(ns)}, ${percent(ns, view.stats.nanoseconds)}`;
+  };
+  const items = {
+    wall: () => [
+      item("user", `on the CPU, any other bare top: ${time("cpu")}`),
+      item("wait", `off the CPU, blocked: ${time("off_cpu")}`),
+      ...(view.stats.recorded.run_queue || view.stats.type_ns.run_queue
+        ? [item("ready", `off the CPU, ready to run: ${time("run_queue")}`)] : []),
+    ],
+    waker: () => [item("wake", "woken by: below it who slept, above it who ended that, from leaf to root")],
+  }[view.type];
+  box.hidden = !items;
+  if (items) box.replaceChildren(...items());
+}
+
 // The worst of the reasons, or that there is none.
 function headline(quality) {
   const worst = quality.reasons.find((reason) => reason.level === quality.level);
@@ -56,7 +99,7 @@ export function showEmpty(hosts, view) {
   }
   const newest = hosts.reduce((a, b) => (a.last_s > b.last_s ? a : b));
   box.replaceChildren(element("strong", {}, "Nothing matches this selection"),
-    `No ${view.type === "cpu" ? "CPU" : "off-CPU"} samples in this range for this selector. `,
+    `No ${nouns[view.type] || view.type} in this range for this selector. `,
     `The newest window is from ${newest.host}, ${time(newest.last_s * 1e9)}. `,
     "Choose a longer range or a wider selector.");
 }
@@ -97,6 +140,9 @@ export function describe(tree, node, zoomed, view) {
     ["total", amount(total, view), `${percent(total, tree.total[0])} of all`],
     ["self", amount(tree.self[node], view), `${percent(tree.self[node], tree.total[0])} of all`],
   ];
+  if (tree.off[node] && tree.off[node] < total)
+    lines.push(["off CPU", `${tree.cutNodes ? "at least " : ""}${amount(tree.off[node], view)}`,
+      `${percent(tree.off[node], total)} of this frame`]);
   if (zoomed && tree.isBelow(node, zoomed))
     lines[0].push(`${percent(total, tree.total[zoomed])} of the zoom`);
   return lines;

@@ -15,7 +15,7 @@ const defaults = {
 };
 
 const allowed = {
-  type: ["cpu", "off_cpu"],
+  type: ["cpu", "off_cpu", "run_queue", "waker", "wall"],
   shape: ["flame", "icicle"],
   order: ["name", "size"],
   auto: ["0", "1"],

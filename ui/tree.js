@@ -19,7 +19,19 @@ export class Tree {
     this.cutNodes = json.cut_nodes;
     this.cutValue = json.cut_value;
     this.pruned = this.kinds.indexOf("pruned");
+    this.off = this.sumOff();
     this.layOut(order);
+  }
+
+  // By node, how much of it is off the CPU, as far as the frames that were sent say.
+  sumOff() {
+    const off = new Float64Array(this.length);
+    for (let i = this.length - 1; i >= 0; i--) {
+      const kind = this.kindOf(i);
+      if (kind === "wait" || kind === "ready") off[i] = this.total[i];
+      if (i > 0) off[this.parent[i]] += off[i];
+    }
+    return off;
   }
 
   label(node) {

@@ -35,5 +35,7 @@ int fp_link_fail(int error, const char *socket_path);
 int fp_link_refused(const json_t *answer);
 // The agent's {"type":"status"} or {"type":"error"} line. Errors as fp_link_open and _line.
 int fp_status_fetch(const char *socket_path, json_t **ret);
+// What a source of time off the CPU is doing: intervals, and how they are sampled.
+int fp_status_waits(const json_t *source, struct fp_buf *ret_line);
 // What the agent's status says of the roles that open and read files for names, for people.
 int fp_status_names(const json_t *status, struct fp_buf *ret_line);

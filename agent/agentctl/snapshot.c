@@ -8,9 +8,38 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { OPTION_CPU = 1, OPTION_OFF_CPU, OPTION_BOTH, OPTION_RAW, OPTION_SOCKET, OPTION_STANDALONE };
+// The first ones are the rows of fp_aspects, in their order.
+enum {
+	OPTION_CPU = 1,
+	OPTION_OFF_CPU,
+	OPTION_RUN_QUEUE,
+	OPTION_WAKERS,
+	OPTION_WALL,
+	OPTION_BOTH,
+	OPTION_RAW,
+	OPTION_SOCKET,
+	OPTION_STANDALONE
+};
 
 volatile sig_atomic_t fp_snapshot_interrupted;
+
+bool fp_snapshot_shows(const struct fp_snapshot_options *options, const struct fp_aspect *aspect)
+{
+	return options->shown & 1u << (aspect - fp_aspects);
+}
+
+// Run queue and wakers are parts of off-CPU intervals, which must be followed for them.
+bool fp_snapshot_records(const struct fp_snapshot_options *options, enum fp_profile_type type)
+{
+	uint32_t types = 0;
+
+	for (size_t i = 0; i < fp_aspects_count; i++)
+		if (fp_snapshot_shows(options, &fp_aspects[i]))
+			types |= fp_aspects[i].types;
+	if (types & (FP_TYPE_BIT(FP_PROFILE_RUN_QUEUE) | FP_TYPE_BIT(FP_PROFILE_WAKER)))
+		types |= FP_TYPE_BIT(FP_PROFILE_OFF_CPU);
+	return types & FP_TYPE_BIT(type);
+}
 
 void fp_snapshot_result_clear(struct fp_snapshot_result *result)
 {
@@ -43,9 +72,9 @@ void fp_snapshot_progress(const struct fp_snapshot_options *options, uint64_t el
 	}
 	fprintf(stderr, "\r\033[K%.0f of %.0f s", (double)elapsed_ns / 1e9,
 		(double)options->duration_ns / 1e9);
-	if (options->cpu)
+	if (fp_snapshot_records(options, FP_PROFILE_CPU))
 		fprintf(stderr, ", %llu samples", (unsigned long long)samples);
-	if (options->off_cpu)
+	if (fp_snapshot_records(options, FP_PROFILE_OFF_CPU))
 		fprintf(stderr, ", %llu off-CPU intervals", (unsigned long long)intervals);
 	fprintf(stderr, " (Ctrl-C ends early)");
 	fflush(stderr);
@@ -87,6 +116,11 @@ static int set_duration(const char *value, struct fp_snapshot_options *options)
 	return 0;
 }
 
+static uint32_t picture_of(char id)
+{
+	return 1u << (id - OPTION_CPU);
+}
+
 static int set_option(char id, const char *value, void *context)
 {
 	struct fp_snapshot_options *options = context;
@@ -108,13 +142,14 @@ static int set_option(char id, const char *value, void *context)
 		options->quiet = true;
 		break;
 	case OPTION_CPU:
-		options->cpu = true;
-		break;
 	case OPTION_OFF_CPU:
-		options->off_cpu = true;
+	case OPTION_RUN_QUEUE:
+	case OPTION_WAKERS:
+	case OPTION_WALL:
+		options->shown |= picture_of(id);
 		break;
 	case OPTION_BOTH:
-		options->cpu = options->off_cpu = true;
+		options->shown |= picture_of(OPTION_CPU) | picture_of(OPTION_OFF_CPU);
 		break;
 	case OPTION_RAW:
 		options->raw = true;
@@ -192,8 +227,8 @@ static int run_snapshot(const struct fp_command *command, int argc, char **argv)
 		return r == FP_COMMAND_DONE ? FP_EXIT_OK : r;
 	if (options.pid == 0)
 		return fp_command_fail(FP_EXIT_USAGE, "no process, give one with --pid");
-	if (!options.cpu && !options.off_cpu)
-		options.cpu = true;
+	if (!options.shown)
+		options.shown = picture_of(OPTION_CPU);
 	if (!options.format)
 		options.format = !options.output && isatty(STDOUT_FILENO) ? "table" : "folded";
 	if (!fp_snapshot_view_check(&options))
@@ -213,7 +248,10 @@ static const struct fp_option snapshot_options[] = {
 	{ 'F', "hz", "N", "samples per second of CPU time, at most 997 (99)" },
 	{ OPTION_CPU, "cpu", NULL, "where it uses the CPU (the default)" },
 	{ OPTION_OFF_CPU, "off-cpu", NULL, "where it is blocked" },
-	{ OPTION_BOTH, "both", NULL, "both; with -o, two files" },
+	{ OPTION_RUN_QUEUE, "run-queue", NULL, "where it is ready to run, but not running" },
+	{ OPTION_WAKERS, "wakers", NULL, "who ends its waits, on top of where it waits" },
+	{ OPTION_WALL, "wall", NULL, "all of that time but wakers in one picture, as nanoseconds" },
+	{ OPTION_BOTH, "both", NULL, "the same as --cpu --off-cpu" },
 	{ 'f', "format", "FORMAT", "folded, svg, pprof, table or json" },
 	{ 'o', "output", "FILE", "write there instead of to standard output" },
 	{ OPTION_RAW, "raw", NULL, "frames as build-ID+offset, as an agent ships them" },
@@ -227,6 +265,9 @@ const struct fp_command fp_command_snapshot = {
 	.arguments = "--pid N",
 	.help = "Profiles one process, now.",
 	.notes =
+	    "Pictures can be combined, except --wall, which holds the others; with -o each gets a\n"
+	    "file of its own. Wakers may be other users' processes, so they are for root and the\n"
+	    "agent's control group.\n\n"
 	    "The running agent takes the snapshot; without one, root samples on its own. Without\n"
 	    "--format a terminal gets a table, anything else folded stacks. How far the profile "
 	    "can\n"

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "command.h"
+#include "profile/aspect.h"
 #include "proto/profile.h"
 
 #include <signal.h>
@@ -15,12 +16,16 @@ struct fp_snapshot_options {
 	uint32_t pid;
 	uint64_t duration_ns;
 	uint32_t hz;
-	bool cpu, off_cpu;
+	uint32_t shown;	    // pictures asked for: a bit per row of fp_aspects
 	const char *format; // a renderer's name; NULL: table on a terminal, else folded
 	const char *output; // NULL: standard output
 	const char *socket;
 	bool raw, standalone, quiet;
 };
+
+bool fp_snapshot_shows(const struct fp_snapshot_options *options, const struct fp_aspect *aspect);
+// Whether the type must be recorded for what is shown.
+bool fp_snapshot_records(const struct fp_snapshot_options *options, enum fp_profile_type type);
 
 struct fp_snapshot_result {
 	struct fp_profile *profile;

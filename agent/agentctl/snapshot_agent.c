@@ -14,14 +14,19 @@
 
 static int ask(struct fp_agent_link *link, const struct fp_snapshot_options *options)
 {
-	char line[200];
+	bool cpu = fp_snapshot_records(options, FP_PROFILE_CPU);
+	bool off_cpu = fp_snapshot_records(options, FP_PROFILE_OFF_CPU);
+	char line[250];
 
+	// An agent that does not know the last two refuses them, so only who wants them asks.
 	snprintf(line, sizeof(line),
 		 "{\"verb\":\"snapshot\",\"pid\":%u,\"hz\":%u,\"duration_ms\":%llu,\"cpu\":%s,"
-		 "\"off_cpu\":%s}\n",
+		 "\"off_cpu\":%s%s%s}\n",
 		 options->pid, options->hz,
-		 (unsigned long long)(options->duration_ns / FP_NS_PER_MS),
-		 options->cpu ? "true" : "false", options->off_cpu ? "true" : "false");
+		 (unsigned long long)(options->duration_ns / FP_NS_PER_MS), cpu ? "true" : "false",
+		 off_cpu ? "true" : "false",
+		 fp_snapshot_records(options, FP_PROFILE_RUN_QUEUE) ? ",\"run_queue\":true" : "",
+		 fp_snapshot_records(options, FP_PROFILE_WAKER) ? ",\"waker\":true" : "");
 	return fp_link_send(link, line);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A snapshot's profile → what was asked for. Samples and nanoseconds never share a picture:
-// with both, files are two, and on standard output only a table (sections) or folded stacks
-// (every line says which it is) can hold both.
+// A snapshot's profile → what was asked for. Samples and nanoseconds never share a picture, unless
+// as wall time: of several pictures each has a file, and on standard output only a table
+// (sections) or folded stacks (every line says which it is) can hold them.
 #include "snapshot.h"
 
 #include "output.h"
@@ -12,22 +12,13 @@
 #include "profile/fold.h"
 #include "profile/render.h"
 #include "profile/summary.h"
+#include "profile/wall.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define KERNEL_NOTES_MAX 65536
 #define KERNEL_ID_LEN	 20
-
-static const struct kind {
-	enum fp_profile_type type;
-	const char *title;
-	const char *word; // in file names and line prefixes
-	enum fp_unit unit;
-} kinds[] = {
-	{ FP_PROFILE_CPU, "CPU", "cpu", FP_UNIT_SAMPLES },
-	{ FP_PROFILE_OFF_CPU, "Off-CPU", "off_cpu", FP_UNIT_NANOSECONDS },
-};
 
 struct view {
 	const struct fp_snapshot_options *options;
@@ -40,9 +31,9 @@ static bool is_format(const struct fp_snapshot_options *options, const char *nam
 	return strcmp(options->format, name) == 0;
 }
 
-static bool is_both(const struct fp_snapshot_options *options)
+static bool is_several(const struct fp_snapshot_options *options)
 {
-	return options->cpu && options->off_cpu;
+	return options->shown & (options->shown - 1);
 }
 
 bool fp_snapshot_view_check(const struct fp_snapshot_options *options)
@@ -53,13 +44,20 @@ bool fp_snapshot_view_check(const struct fp_snapshot_options *options)
 				options->format);
 		return false;
 	}
-	if (is_both(options) && !options->output && !is_format(options, "table") &&
+	if (is_several(options) && fp_snapshot_shows(options, fp_aspect_wall)) {
+		fp_command_fail(FP_EXIT_USAGE,
+				"--wall is one picture that holds CPU, off-CPU and run-queue time "
+				"(wakers are off-CPU time again); take it alone, or the others "
+				"without it");
+		return false;
+	}
+	if (is_several(options) && !options->output && !is_format(options, "table") &&
 	    !is_format(options, "folded")) {
-		fp_command_fail(
-		    FP_EXIT_USAGE,
-		    "--both in the format '%s' makes two files: name them with -o FILE, or "
-		    "take --cpu or --off-cpu",
-		    options->format);
+		fp_command_fail(FP_EXIT_USAGE,
+				"several pictures in the format '%s' make several files: name them "
+				"with -o FILE, or take one of --cpu, --off-cpu, --run-queue and "
+				"--wakers",
+				options->format);
 		return false;
 	}
 	return true;
@@ -118,8 +116,8 @@ static int render_tree(const struct view *view, const struct fp_fold_options *fo
 	return r == 0 ? fp_renderer_find(view->options->format)->render(tree, render, bytes) : r;
 }
 
-static int describe(const struct view *view, const struct kind *kind, struct fp_buf *subtitle,
-		    struct fp_buf *quality)
+static int describe(const struct view *view, const struct fp_aspect *aspect,
+		    struct fp_buf *subtitle, struct fp_buf *quality)
 {
 	const struct fp_profile *profile = view->result->profile;
 	char comm[16];
@@ -128,31 +126,37 @@ static int describe(const struct view *view, const struct kind *kind, struct fp_
 	fp_buf_printf(subtitle, "%s (pid %u) on %s, %.1f s", comm, view->result->pid,
 		      fp_profile_str(profile, profile->hostname),
 		      (double)view->result->elapsed_ns / 1e9);
-	if (kind->type == FP_PROFILE_CPU)
+	if (fp_aspect_has(aspect, FP_PROFILE_CPU))
 		fp_buf_printf(subtitle, " at %u Hz", view->options->hz);
-	fp_summary_line(profile, kind->type, quality);
+	if (aspect->type)
+		fp_summary_line(profile, aspect->type, quality);
+	else
+		fp_wall_line(profile, quality);
 	fp_buf_byte(quality, '\0'); // also when there is none
 	return subtitle->error ? subtitle->error : quality->error;
 }
 
-static int render_kind(const struct view *view, const struct kind *kind, struct fp_buf *bytes)
+static int render_aspect(const struct view *view, const struct fp_aspect *aspect,
+			 struct fp_buf *bytes)
 {
 	const struct fp_profile *profile = view->result->profile;
 	struct fp_buf subtitle FP_AUTOBUF = { 0 }, quality FP_AUTOBUF = { 0 };
 	const struct fp_fold_options fold = {
-		.type = kind->type,
+		.type = aspect->type,
+		.wall = !aspect->type,
 		.root_label = "thread",
 		.raw = view->options->raw,
 		.kernel_frames = true,
 	};
 	struct fp_render_options render = {
-		.title = kind->title,
-		.unit = kind->unit,
-		.period_ns = kind->type == FP_PROFILE_CPU ? profile->period_ns : 0,
+		.title = aspect->title,
+		.type_name = aspect->name,
+		.unit = aspect->unit,
+		.period_ns = aspect->type == FP_PROFILE_CPU ? profile->period_ns : 0,
 		.duration_ns = profile->end_boottime_ns - profile->start_boottime_ns,
 		.time_realtime_ns = profile->start_realtime_ns,
 	};
-	int r = describe(view, kind, &subtitle, &quality);
+	int r = describe(view, aspect, &subtitle, &quality);
 
 	if (r < 0)
 		return r;
@@ -165,11 +169,6 @@ static int render_kind(const struct view *view, const struct kind *kind, struct 
 	return render_tree(view, &fold, &render, bytes);
 }
 
-static bool is_wanted(const struct fp_snapshot_options *options, const struct kind *kind)
-{
-	return kind->type == FP_PROFILE_CPU ? options->cpu : options->off_cpu;
-}
-
 static int fail_write(const char *path, int error)
 {
 	return fp_command_fail(FP_EXIT_FAILED, "cannot write '%s': %s", path ? path : "-",
@@ -178,11 +177,16 @@ static int fail_write(const char *path, int error)
 
 static int write_files(const struct view *view)
 {
-	for (size_t i = 0; i < FP_ARRAY_SIZE(kinds); i++) {
-		char *path FP_AUTOFREE = fp_output_insert(view->options->output, kinds[i].word);
+	for (size_t i = 0; i < fp_aspects_count; i++) {
+		char *path FP_AUTOFREE =
+		    fp_output_insert(view->options->output, fp_aspects[i].name);
 		struct fp_buf bytes FP_AUTOBUF = { 0 };
-		int r = path ? render_kind(view, &kinds[i], &bytes) : -ENOMEM;
+		int r = path ? 0 : -ENOMEM;
 
+		if (!fp_snapshot_shows(view->options, &fp_aspects[i]))
+			continue;
+		if (r == 0)
+			r = render_aspect(view, &fp_aspects[i], &bytes);
 		if (r == 0)
 			r = fp_output_write(path, bytes.data, bytes.len);
 		if (r < 0)
@@ -211,20 +215,20 @@ static int add_prefixed(const struct fp_buf *text, const char *word, struct fp_b
 
 static int write_one(const struct view *view)
 {
-	bool prefix = is_both(view->options) && is_format(view->options, "folded");
+	bool prefix = is_several(view->options) && is_format(view->options, "folded");
 	struct fp_buf bytes FP_AUTOBUF = { 0 };
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < FP_ARRAY_SIZE(kinds); i++) {
+	for (size_t i = 0; r == 0 && i < fp_aspects_count; i++) {
 		struct fp_buf part FP_AUTOBUF = { 0 };
 
-		if (!is_wanted(view->options, &kinds[i]))
+		if (!fp_snapshot_shows(view->options, &fp_aspects[i]))
 			continue;
-		r = render_kind(view, &kinds[i], &part);
+		r = render_aspect(view, &fp_aspects[i], &part);
 		if (r == 0 && bytes.len && !prefix)
 			r = fp_buf_byte(&bytes, '\n');
 		if (r == 0)
-			r = prefix ? add_prefixed(&part, kinds[i].word, &bytes)
+			r = prefix ? add_prefixed(&part, fp_aspects[i].name, &bytes)
 				   : fp_buf_append(&bytes, part.data, part.len);
 	}
 	if (r == 0)
@@ -232,28 +236,31 @@ static int write_one(const struct view *view)
 	if (r < 0)
 		return fail_write(view->options->output, r);
 	if (prefix && !view->options->quiet)
-		fp_command_say("agentctl: lines begin with 'cpu;' (samples) or 'off_cpu;' "
-			       "(nanoseconds); part them before you draw them");
+		fp_command_say("agentctl: lines begin with 'cpu;' (samples) or another type's "
+			       "name, as 'off_cpu;' (nanoseconds); part them before you draw them");
 	return FP_EXIT_OK;
 }
 
-static uint64_t count_samples(const struct fp_profile *profile, enum fp_profile_type type)
+static uint64_t count_samples(const struct fp_profile *profile, const struct fp_aspect *aspect)
 {
 	uint64_t count = 0;
 
 	for (uint32_t i = 0; i < profile->samples_count; i++)
-		if (profile->samples[i].type == type)
+		if (fp_aspect_has(aspect, profile->samples[i].type))
 			count += profile->samples[i].count;
 	return count;
 }
 
 // Why a picture is empty.
-static void say_nothing_came(const struct fp_profile *profile, enum fp_profile_type type)
+static void say_nothing_came(const struct fp_profile *profile, const struct fp_aspect *aspect)
 {
-	if (type == FP_PROFILE_OFF_CPU)
-		fp_command_say("agentctl: no wait that began in that time ended in it; a wait is "
-			       "counted when it ends, so one that goes on is not in the picture");
-	else if (profile->quality[type].counters[FP_QUALITY_EXPECTED_SAMPLES])
+	if (aspect->type == FP_PROFILE_RUN_QUEUE)
+		fp_command_say("agentctl: it never had to wait for a CPU in that time");
+	else if (aspect->type == FP_PROFILE_WAKER)
+		fp_command_say("agentctl: nobody woke it in that time");
+	else if (aspect->type != FP_PROFILE_CPU)
+		fp_command_say("agentctl: it was never off the CPU in that time");
+	else if (profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_EXPECTED_SAMPLES])
 		fp_command_say("agentctl: it used so little of the CPU that no sample met it; "
 			       "--off-cpu shows where it waits");
 	else
@@ -265,16 +272,19 @@ static void summarize(const struct view *view)
 {
 	const struct fp_profile *profile = view->result->profile;
 
-	for (size_t i = 0; i < FP_ARRAY_SIZE(kinds); i++) {
+	for (size_t i = 0; i < fp_aspects_count; i++) {
+		const struct fp_aspect *aspect = &fp_aspects[i];
 		struct fp_buf text FP_AUTOBUF = { 0 };
+		int r;
 
-		if (!is_wanted(view->options, &kinds[i]))
+		if (!fp_snapshot_shows(view->options, aspect))
 			continue;
-		if (fp_summary_text(profile, kinds[i].type, &text) == 0 && text.len)
+		r = aspect->type ? fp_summary_text(profile, aspect->type, &text)
+				 : fp_wall_text(profile, &text);
+		if (r == 0 && text.len)
 			fwrite(text.data, 1, text.len, stderr);
-		if (count_samples(profile, kinds[i].type))
-			continue;
-		say_nothing_came(profile, kinds[i].type);
+		if (!count_samples(profile, aspect))
+			say_nothing_came(profile, aspect);
 	}
 }
 
@@ -290,7 +300,7 @@ int fp_snapshot_view(const struct fp_snapshot_options *options,
 	if (r < 0)
 		return fp_command_fail(FP_EXIT_FAILED, "cannot look up symbols: %s", strerror(-r));
 	view.symbolizer = symbolizer;
-	code = is_both(options) && options->output && !is_format(options, "table")
+	code = is_several(options) && options->output && !is_format(options, "table")
 		   ? write_files(&view)
 		   : write_one(&view);
 	if (!options->quiet && code == FP_EXIT_OK)

@@ -36,6 +36,50 @@ static void print_age(const char *label, uint64_t realtime_ns)
 		       (unsigned long long)((now_ns - realtime_ns) / FP_NS_PER_S));
 }
 
+static void append_duration(struct fp_buf *line, uint64_t ns)
+{
+	static const struct {
+		uint64_t ns;
+		const char *name;
+	} units[] = { { FP_NS_PER_S, "s" }, { FP_NS_PER_MS, "ms" }, { 1000, "µs" }, { 1, "ns" } };
+	size_t i = 0;
+
+	while (i + 1 < FP_ARRAY_SIZE(units) && ns < units[i].ns)
+		i++;
+	fp_buf_printf(line, "%.3g %s", (double)ns / (double)units[i].ns, units[i].name);
+}
+
+int fp_status_waits(const json_t *source, struct fp_buf *ret_line)
+{
+	uint64_t quantum_ns = fp_json_number(source, "quantum_ns");
+	uint64_t weight = fp_json_number(source, "weight");
+	uint64_t budget = fp_json_number(source, "walk_budget");
+	const char *hook = fp_json_text(source, "hook");
+
+	fp_buf_printf(ret_line, "%s, %llu intervals (%.1f s), %llu without their stack", hook,
+		      (unsigned long long)fp_json_number(source, "samples"),
+		      (double)fp_json_number(source, "nanoseconds") / 1e9,
+		      (unsigned long long)fp_json_number(source, "stacks_lost"));
+	if (strcmp(hook, "off") == 0)
+		return ret_line->error;
+	fp_buf_str(ret_line, quantum_ns ? "; quantum " : "; every interval kept");
+	if (quantum_ns)
+		append_duration(ret_line, quantum_ns);
+	if (weight > 1)
+		fp_buf_printf(ret_line, ", one departure in %llu", (unsigned long long)weight);
+	if (budget)
+		fp_buf_printf(ret_line, ", about %llu stacks a second", (unsigned long long)budget);
+	return ret_line->error;
+}
+
+static void print_waits(const char *title, const json_t *source)
+{
+	FP_AUTOBUF struct fp_buf line = { 0 };
+
+	if (source && fp_status_waits(source, &line) == 0)
+		printf("  %-9s %s\n", title, (const char *)line.data);
+}
+
 static void print_sources(const json_t *status)
 {
 	const json_t *cpu = json_object_get(status, "cpu"),
@@ -52,10 +96,9 @@ static void print_sources(const json_t *status)
 	printf("%llu samples, %llu without their stack\n",
 	       (unsigned long long)fp_json_number(cpu, "samples"),
 	       (unsigned long long)fp_json_number(cpu, "stacks_lost"));
-	printf("  off-CPU   %s, %llu intervals (%.1f s), %llu without their stack\n",
-	       fp_json_text(off, "hook"), (unsigned long long)fp_json_number(off, "samples"),
-	       (double)fp_json_number(off, "nanoseconds") / 1e9,
-	       (unsigned long long)fp_json_number(off, "stacks_lost"));
+	print_waits("off-CPU", off);
+	print_waits("run queue", json_object_get(status, "run_queue"));
+	print_waits("wakers", json_object_get(status, "waker"));
 }
 
 static void print_programs(const json_t *programs)

@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that live 2 to 20 ms (tests/programs/briefs.c): 2,000, or 10,000 with FP_TEST_FULL.
 Three of four are executed programs, the rest children without an exec; nothing of them is left
-when the agent resolves their stacks.
+when the agent resolves their stacks. Each blocks once, in a function of its own, and then works.
 
   * Every sample taken in them resolves. "In them" is told by the thread name, which the kernel
     stamps on the sample: `brief`, or `briefs` for the launcher and its forked children.
   * Of those taken in the program itself (the leaf frame is in its file) 99 % name the function
     where they were taken: the product's symbolizer says what the file's symbol table, read by
     the test, says. None names another. (What has no name is the stub of a lazy binding.)
+    The same holds of the blocked time.
   * None is missing: each leaf has the samples that its CPU time, measured by the processes
-    themselves, predicts. So a sample whose frames were given up does not pass as "elsewhere".
+    themselves, predicts, and each wait its time. So a sample whose frames were given up does not
+    pass as "elsewhere".
 """
 
 import collections
@@ -28,6 +30,7 @@ STANDARD_ERRORS = 4
 # Ticks come at fixed intervals, and a process begins at a wake-up of the last one's end: which
 # ticks meet which leaf is chance, but what the kernel does around a tick takes from the leaves.
 ERROR_SHARE = 0.02
+WAIT_TOLERANCE = 0.2  # beside other work a process waits again before it looks at the clock
 
 
 def take(build, processes):
@@ -67,16 +70,15 @@ def user_leaf(sample):
 
 
 def leaves_by_name(build, samples):
-    """(samples in the programs themselves, those named right, Counter by name, Counter of those
-    named otherwise than the file's own symbol table says)."""
+    """(weight in the programs themselves, that named right, Counter by name, Counter of what is
+    named otherwise than the file's own symbol table says) of (sample, weight) pairs."""
     programs = {elf(path).build_id: path for path in
                 (str(build / "tests" / "programs" / name) for name in ("brief", "briefs"))}
     places = collections.Counter()
-    for sample in samples:
+    for sample, weight in samples:
         frame = user_leaf(sample)
-        if sample.type == batches.CPU and frame is not None and frame.kind == batches.FILE and \
-                frame.build.id in programs:
-            places[frame.build.id, frame.offset, 1, programs[frame.build.id]] += sample.count
+        if frame is not None and frame.kind == batches.FILE and frame.build.id in programs:
+            places[frame.build.id, frame.offset, 1, programs[frame.build.id]] += weight
     names, right, wrong = collections.Counter(), 0, collections.Counter()
     for place, name in witnessed.product_names(build, list(places)).items():
         functions = witnessed.functions_at(place)
@@ -89,13 +91,20 @@ def leaves_by_name(build, samples):
     return sum(places.values()), right, names, wrong
 
 
-def check_named(check, build, truth, samples):
+def check_names(check, build, samples, unit):
+    """Counter by name of what was taken in the programs themselves."""
     total, right, names, wrong = leaves_by_name(build, samples)
-    named = sum(count for name, count in names.items() if name in truth["leaves"])
     check(total > 0 and right >= NAMED_SHARE * total and not wrong,
-          f"{right} of {total} samples taken in the programs themselves name their leaf function "
+          f"{right} of {total} {unit} taken in the programs themselves name their leaf function "
           f"({100 * right / max(1, total):.2f} %), {sum(wrong.values())} name another")
     witnessed.report(wrong)
+    return names
+
+
+def check_named(check, build, truth, samples):
+    names = check_names(check, build, [(sample, sample.count) for sample in samples
+                                       if sample.type == batches.CPU], "samples")
+    named = sum(count for name, count in names.items() if name in truth["leaves"])
     print(f"        others: {[entry for entry in names.most_common() if '_leaf_' not in entry[0]]}")
     for leaf, cpu_ns in truth["leaves"].items():
         expected = HZ * cpu_ns / 1e9
@@ -106,6 +115,16 @@ def check_named(check, build, truth, samples):
     expected = HZ * sum(truth["leaves"].values()) / 1e9
     print(f"        all leaves: {named} samples, {expected:.0f} predicted "
           f"({100 * named / expected:.1f} %)")
+
+
+def check_waits(check, build, truth, samples):
+    """The truth is time around the wait: it holds the way into the kernel and out of it, too."""
+    blocked = [sample for sample in samples if sample.type == batches.OFF_CPU]
+    names = check_names(check, build, [(sample, sample.value) for sample in blocked],
+                        "blocked nanoseconds")
+    for wait, waited_ns in truth["waits"].items():
+        check(abs(names[wait] - waited_ns) <= WAIT_TOLERANCE * waited_ns,
+              f"'{wait}': {names[wait] / 1e9:.4f} s blocked of the {waited_ns / 1e9:.4f} s it took")
 
 
 def main():
@@ -119,6 +138,7 @@ def main():
           f"{truth['executed']} programs executed, {truth['forked']} children without an exec")
     check_resolved(check, samples)
     check_named(check, build, truth, samples)
+    check_waits(check, build, truth, samples)
     return 1 if check.failures else 0
 
 

@@ -157,7 +157,7 @@ def check_hotplug(report):
 def check_daemon(report):
     report.ran("daemon.start", "the daemon starts")
     log = report.text("daemon.log")
-    report.check("off-CPU: way_out" in log, "it takes off-CPU stacks on the way out, as a "
+    report.check("off-CPU: fexit" in log, "it takes off-CPU stacks at the end of schedule, as a "
                  "kernel without sched_exit_tp wants")
     status = report.text("daemon.status").strip()
     report.check(status == "0", f"it ends cleanly when told to ({status})")

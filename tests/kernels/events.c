@@ -123,14 +123,13 @@ static void what_a_cpu_said_before_it_left_is_not_lost(void **state)
 	expect_events(sideband, pid);
 }
 
-// Suspends the machine until its clock wakes it. The kernel takes CPUs off and brings them back
-// without a word.
+// Suspends the machine until its emulator is told to wake it (guest.py). The kernel takes CPUs off
+// and brings them back without a word.
 static void a_suspended_machine_is_noticed(void **state)
 {
 	struct fp_sideband *sideband FP_CLEANUP(fp_sideband_freep) = NULL;
 
 	assert_int_equal(fp_sideband_open(0, &sideband), 0);
-	write_text("/sys/class/rtc/rtc0/wakealarm", "+8");
 	write_text("/sys/power/state", "mem");
 	assert_true(fp_sideband_sync_cpus(sideband) > CPU);
 	expect_events(sideband, run_on_cpu());

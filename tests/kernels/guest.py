@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small machine under software emulation: an initial file system of busybox, our programs
 and the libraries they need, whose first process is guest.sh. Kernel messages go to its first
-serial port, what guest.sh reports to the second, so that neither tears the other's lines."""
+serial port, what guest.sh reports to the second, so that neither tears the other's lines.
+When it suspends itself, it is woken from here: an alarm clock of its own would have to be set
+before, and rings for nobody when falling asleep takes longer than that."""
 
 import collections
+import contextlib
+import json
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
+import threading
+import time
 
 MEMORY_MIB = 2048
 CPUS = 2
+ASLEEP_S = 3  # the machine's clock that survives a suspend counts whole seconds
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # what programs put out to a terminal
 Section = collections.namedtuple("Section", "text status")
@@ -56,20 +64,42 @@ def build_image(root, script, programs, files, destination):
     return destination
 
 
+def _wake(monitor):
+    """Wakes the machine whenever the emulator says that it sleeps, until it hangs up."""
+    with monitor, monitor.makefile("rw", encoding="utf-8") as lines, \
+            contextlib.suppress(ConnectionError):
+        def tell(command):
+            lines.write(json.dumps({"execute": command}) + "\n")
+            lines.flush()
+        tell("qmp_capabilities")
+        for line in lines:
+            if json.loads(line).get("event") == "SUSPEND":
+                time.sleep(ASLEEP_S)
+                tell("system_wakeup")
+
+
 def boot(kernel, image, folder, limit_s):
     """Runs the machine until it switches itself off; returns the paths of what it said on its
     two ports. A machine that takes longer is switched off."""
     console, report = folder / "console", folder / "report"
+    ours, its = socket.socketpair()
     command = [
-        "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-cpu", "max",
+        # One thread for all CPUs: with one each the emulator may run an instruction that another
+        # CPU has replaced and made known by the rules. Kernels patch themselves so whenever a
+        # tracepoint is switched, and die of a breakpoint that is no longer there.
+        "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=single", "-cpu", "max",
         "-smp", str(CPUS), "-m", str(MEMORY_MIB), "-no-reboot", "-nodefaults",
+        "-chardev", f"socket,id=monitor,fd={its.fileno()}", "-qmp", "chardev:monitor",
         "-display", "none", "-serial", f"file:{console}", "-serial", f"file:{report}",
         "-kernel", kernel, "-initrd", image, "-append", "console=ttyS0 panic=-1"]
     for path in (console, report):
         path.touch()
     with open(folder / "qemu", "w", encoding="utf-8") as words:
         machine = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words,
-                                   stderr=subprocess.STDOUT)
+                                   stderr=subprocess.STDOUT, pass_fds=[its.fileno()])
+        its.close()
+        waker = threading.Thread(target=_wake, args=(ours,))
+        waker.start()
         try:
             machine.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -78,6 +108,7 @@ def boot(kernel, image, folder, limit_s):
             if machine.poll() is None:
                 machine.kill()
                 machine.wait()
+            waker.join()
     return console, report
 
 

@@ -3,7 +3,7 @@
 // brief: what a process that lives for some milliseconds does, and what it says of it. brief.c
 // is such a program; briefs.c starts thousands and has children of its own that do the same
 // without an exec. The work is done in leaves whose CPU time is measured around every call, so
-// that the samples they must have are known.
+// that the samples they must have are known; so is the time of the one wait before it.
 #pragma once
 
 #include <stdint.h>
@@ -13,6 +13,7 @@
 
 struct brief_report {
 	uint64_t leaf_cpu_ns;
+	uint64_t waited_ns;
 	uint32_t leaf;
 	uint32_t forked; // 1: a child that executed no program
 };

@@ -2,9 +2,10 @@
 //
 // briefs [--round-trips PROCESSES] [--threads N]: thousands of processes that live 2 to 20 ms
 // each, N at a time (default: one per CPU). Three of four are brief.c, executed; the fourth is a
-// child that executes nothing and works in forked_leaf_<n>. Prints how many there were and the
-// CPU time spent in every leaf.
+// child that executes nothing, blocks in forked_wait and works in forked_leaf_<n>. Prints how
+// many there were, the CPU time spent in every leaf and the time in both waits.
 #define LEAF(number) forked_leaf_##number
+#define WAIT	     forked_wait
 #include "brief_work.h"
 
 #include <pthread.h>
@@ -16,6 +17,7 @@ struct job {
 	pthread_t thread;
 	uint64_t first, step, end;	       // numbers of its processes
 	uint64_t leaf_cpu_ns[2][BRIEF_LEAVES]; // [forked][leaf]
+	uint64_t waited_ns[2];
 	uint64_t count[2];
 };
 
@@ -61,6 +63,7 @@ static void run_one(struct job *job, uint64_t number, const int *pipe_fds)
 		exit(1);
 	}
 	job->leaf_cpu_ns[report.forked][report.leaf] += report.leaf_cpu_ns;
+	job->waited_ns[report.forked] += report.waited_ns;
 	job->count[report.forked]++;
 }
 
@@ -80,7 +83,7 @@ static void *job_main(void *argument)
 
 static void print_truth(const struct job *jobs, int threads)
 {
-	uint64_t count[2] = { 0 };
+	uint64_t count[2] = { 0 }, waited_ns[2] = { 0 };
 
 	printf("{\"program\":\"briefs\",\"pid\":%d,\"leaves\":{", (int)getpid());
 	for (int forked = 0; forked < 2; forked++) {
@@ -92,11 +95,15 @@ static void print_truth(const struct job *jobs, int threads)
 			printf("%s\"%s_leaf_%d\":%llu", forked || leaf ? "," : "",
 			       forked ? "forked" : "brief", leaf, (unsigned long long)cpu_ns);
 		}
-		for (int i = 0; i < threads; i++)
+		for (int i = 0; i < threads; i++) {
 			count[forked] += jobs[i].count[forked];
+			waited_ns[forked] += jobs[i].waited_ns[forked];
+		}
 	}
-	printf("},\"executed\":%llu,\"forked\":%llu}\n", (unsigned long long)count[0],
-	       (unsigned long long)count[1]);
+	printf("},\"waits\":{\"brief_wait\":%llu,\"forked_wait\":%llu},"
+	       "\"executed\":%llu,\"forked\":%llu}\n",
+	       (unsigned long long)waited_ns[0], (unsigned long long)waited_ns[1],
+	       (unsigned long long)count[0], (unsigned long long)count[1]);
 }
 
 // brief lies beside this program.

@@ -6,7 +6,9 @@
 // The same arguments give the same bytes.
 //
 //   make_batches --out=DIR [--host=a] [--first=1] [--count=1] [--start=UNIX] [--step=60]
-//     [--stacks=200] [--depth=20] [--hz=19] [--seed=1] [--hostile] [--bad-quality]
+//     [--stacks=200] [--depth=20] [--hz=19] [--seed=1] [--hostile] [--bad-quality] [--waits]
+//
+// --waits: also states, run-queue time, wakers, and the quality records of what is off the CPU.
 #include "proto/batch.h"
 
 #include "common/clock.h"
@@ -19,7 +21,7 @@
 struct plan {
 	const char *out, *host;
 	uint64_t first, count, start_s, step_s, stacks, depth, hz, seed;
-	bool hostile, bad_quality;
+	bool hostile, bad_quality, waits;
 };
 
 static uint64_t random_state;
@@ -147,7 +149,9 @@ static void add_stacks(struct fp_profile *profile, const struct plan *plan)
 	}
 }
 
-static uint32_t add_labels(struct fp_profile *profile, const struct plan *plan, uint64_t i)
+// state: NULL for none.
+static uint32_t add_labels(struct fp_profile *profile, const struct plan *plan, uint64_t i,
+			   const char *state)
 {
 	const char *executable = executables[i % FP_ARRAY_SIZE(executables)];
 	const char *thread = threads[i / 4 % FP_ARRAY_SIZE(threads)];
@@ -156,10 +160,11 @@ static uint32_t add_labels(struct fp_profile *profile, const struct plan *plan, 
 		  string(profile, plan->hostile ? pick_word(plan) : executable) },
 		{ string(profile, "thread"),
 		  string(profile, plan->hostile ? pick_word(plan) : thread) },
+		{ string(profile, "state"), string(profile, state ? state : "") },
 	};
 	uint32_t id = 0;
 
-	if (fp_profile_labels(profile, labels, 2, &id) < 0)
+	if (fp_profile_labels(profile, labels, state ? 3 : 2, &id) < 0)
 		exit(1);
 	return id;
 }
@@ -206,6 +211,73 @@ static void add_quality(struct fp_profile *profile, const struct plan *plan, uin
 	for (size_t i = 0; i < FP_ARRAY_SIZE(counters); i++)
 		fp_quality_set_named(profile, FP_PROFILE_CPU, counters[i].name, counters[i].value);
 	profile->quality[FP_PROFILE_CPU].hook = string(profile, "perf_event");
+}
+
+// The stack with that of another on it, turned around, and who that was between.
+static uint32_t add_pair(struct fp_profile *profile, uint32_t sleeper, uint32_t waker)
+{
+	const struct fp_stack *below = &profile->stacks[sleeper], *above = &profile->stacks[waker];
+	struct fp_frame mark = { .kind = FP_FRAME_ERROR,
+				 .build = FP_NO_BUILD,
+				 .name = string(profile, "[woken by io]") };
+	FP_AUTOFREE uint32_t *frames =
+	    calloc((size_t)below->count + above->count + 1, sizeof(*frames));
+	uint32_t count = 0, id = 0;
+
+	if (!frames)
+		exit(1);
+	for (uint32_t i = above->count; i-- > 0;)
+		frames[count++] = profile->stack_frames[above->first + i];
+	if (fp_profile_frame(profile, &mark, &frames[count++]) < 0)
+		exit(1);
+	for (uint32_t i = 0; i < below->count; i++)
+		frames[count++] = profile->stack_frames[below->first + i];
+	if (fp_profile_stack(profile, frames, count, &id) < 0)
+		exit(1);
+	return id;
+}
+
+// Off-CPU time by state, and what else the scheduler can tell of the stack.
+static void add_waits(struct fp_profile *profile, const struct plan *plan, uint32_t stack,
+		      uint64_t off_ns)
+{
+	static const char *const states[] = { "interruptible", "interruptible", "uninterruptible",
+					      "stopped" };
+	const char *state = states[stack % FP_ARRAY_SIZE(states)];
+	uint32_t plain = add_labels(profile, plan, stack, state);
+
+	add_sample(profile, FP_PROFILE_OFF_CPU, plain, stack, off_ns);
+	add_sample(profile, FP_PROFILE_WAKER, plain,
+		   add_pair(profile, stack, (uint32_t)(stack * 7 % plan->stacks)), off_ns);
+	add_sample(profile, FP_PROFILE_RUN_QUEUE,
+		   add_labels(profile, plan, stack, stack % 3 ? "woken" : "preempted"), stack,
+		   off_ns / 10);
+}
+
+static void add_waits_quality(struct fp_profile *profile, const uint64_t *sums)
+{
+	for (int type = FP_PROFILE_OFF_CPU; type < FP_PROFILE_TYPES; type++) {
+		const struct {
+			const char *name;
+			uint64_t value;
+		} counters[] = {
+			{ "samples", 1 + sums[type] / 10000000 },
+			{ "cpus", 4 },
+			{ "epochs", 6 },
+			{ "intervals", 1 + sums[type] / 9000000 },
+			{ "intervals_ns", sums[type] - sums[type] / 100 },
+			{ "intervals_cut", 12 },
+			{ "quantum_min_ns", 1000000 },
+			{ "quantum_max_ns", 8000000 },
+			{ "weight_max", 1 },
+			{ "walks", 1 + sums[type] / 90000000 },
+			{ "walk_budget", 500 },
+		};
+
+		for (size_t i = 0; i < FP_ARRAY_SIZE(counters); i++)
+			fp_quality_set_named(profile, type, counters[i].name, counters[i].value);
+		profile->quality[type].hook = string(profile, "sched_exit_tp");
+	}
 }
 
 static void set_header(struct fp_profile *profile, const struct plan *plan, uint64_t sequence)
@@ -255,6 +327,7 @@ static int make_batch(const struct plan *plan, uint64_t sequence)
 {
 	FP_AUTOPROFILE struct fp_profile *profile = NULL;
 	uint64_t sums[FP_PROFILE_TYPES] = { 0 };
+	uint32_t stacks;
 	int r = fp_profile_new(&profile);
 
 	if (r < 0)
@@ -263,18 +336,34 @@ static int make_batch(const struct plan *plan, uint64_t sequence)
 	set_header(profile, plan, sequence);
 	add_stacks(profile, plan);
 	random_state ^= sequence << 32;
-	for (uint32_t i = 0; i < profile->stacks_count; i++) {
-		uint32_t labels = add_labels(profile, plan, i);
+	stacks = profile->stacks_count; // wakers make more
+	for (uint32_t i = 0; i < stacks; i++) {
+		uint32_t labels = add_labels(profile, plan, i, NULL);
 		uint64_t cpu = 1 + next_random(next_random(20) == 0 ? 200 : 5);
 		uint64_t off = 1000000 * (1 + next_random(500));
 
 		add_sample(profile, FP_PROFILE_CPU, labels, i, cpu);
-		add_sample(profile, FP_PROFILE_OFF_CPU, labels, i, off);
+		if (plan->waits)
+			add_waits(profile, plan, i, off);
+		else
+			add_sample(profile, FP_PROFILE_OFF_CPU, labels, i, off);
 		sums[FP_PROFILE_CPU] += cpu;
 		sums[FP_PROFILE_OFF_CPU] += off;
+		sums[FP_PROFILE_RUN_QUEUE] += off / 10;
+		sums[FP_PROFILE_WAKER] += off;
 	}
 	add_quality(profile, plan, sums[FP_PROFILE_CPU]);
+	if (plan->waits)
+		add_waits_quality(profile, sums);
 	return write_batch(plan, profile, sums);
+}
+
+static bool read_switch(const char *argument, const char *name, bool *value)
+{
+	bool same = strcmp(argument, name) == 0;
+
+	*value |= same;
+	return same;
 }
 
 static bool read_argument(struct plan *plan, const char *argument)
@@ -302,9 +391,9 @@ static bool read_argument(struct plan *plan, const char *argument)
 			*options[i].number = strtoull(argument + size, NULL, 10);
 		return true;
 	}
-	plan->hostile |= strcmp(argument, "--hostile") == 0;
-	plan->bad_quality |= strcmp(argument, "--bad-quality") == 0;
-	return strcmp(argument, "--hostile") == 0 || strcmp(argument, "--bad-quality") == 0;
+	return read_switch(argument, "--hostile", &plan->hostile) ||
+	       read_switch(argument, "--bad-quality", &plan->bad_quality) ||
+	       read_switch(argument, "--waits", &plan->waits);
 }
 
 int main(int argc, char **argv)

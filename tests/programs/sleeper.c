@@ -3,12 +3,15 @@
 // sleeper: threads that block in known ways on known stacks: sleep_driver_<kind> calls
 // wait_<kind>, which calls the kernel itself (reference.h says why). The truth is monotonic
 // time around every wait, so it holds the wait, the way in and out of the kernel, and the
-// time the thread was runnable again but not yet running. With --migrate another thread
-// moves the sleepers from CPU to CPU while they are blocked.
+// time the thread was runnable again but not yet running. What of it may be no blocked time is
+// told beside it: the CPU time of the way in and out, and where a thread was preempted on that
+// way, its time in a run queue. With --migrate another thread moves the sleepers from CPU to CPU
+// while they are blocked.
 // The threads that pace the others sleep too, on stacks of their own, and are in the truth.
 #include "reference.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,9 +35,16 @@ struct sleeper {
 	pthread_t thread;
 	_Atomic pid_t tid; // 0 before the thread runs and after it ended
 	uint64_t waits, waited_ns;
-	uint64_t migrated; // waits that ended on another CPU than they began on
+	uint64_t on_cpu_ns, preempted_ns; // of waited_ns, at most
+	uint64_t migrated;		  // waits that ended on another CPU than they began on
+	int schedstat_fd;
 	int read_fd, write_fd;
 	uint32_t futex;
+};
+
+struct account { // of a thread, since it began
+	uint64_t on_cpu_ns, queued_ns;
+	long preemptions;
 };
 
 static uint64_t end_ns;
@@ -93,10 +104,38 @@ FRAME static long wait_pace(struct sleeper *sleeper)
 	return raw_syscall4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&length, 0);
 }
 
+// A thread that was preempted in its wait waited in a run queue twice, at the end of its sleep
+// and then; the kernel keeps one sum.
+static struct account account_now(const struct sleeper *sleeper)
+{
+	struct account account;
+	unsigned long long queued;
+	struct rusage usage;
+	char text[96] = "";
+
+	if (pread(sleeper->schedstat_fd, text, sizeof(text) - 1, 0) <= 0 ||
+	    sscanf(text, "%*u %llu", &queued) != 1 || getrusage(RUSAGE_THREAD, &usage) != 0)
+		die("/proc/thread-self/schedstat");
+	account.queued_ns = queued;
+	account.preemptions = usage.ru_nivcsw;
+	account.on_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	return account;
+}
+
+static void add_account(struct sleeper *sleeper, const struct account *before)
+{
+	struct account after = account_now(sleeper);
+
+	sleeper->on_cpu_ns += after.on_cpu_ns - before->on_cpu_ns;
+	if (after.preemptions > before->preemptions)
+		sleeper->preempted_ns += after.queued_ns - before->queued_ns;
+}
+
 // One wait with the clock around it; false when the run is over.
 static inline __attribute__((always_inline)) bool timed_wait(struct sleeper *sleeper,
 							     long (*wait)(struct sleeper *))
 {
+	struct account account = account_now(sleeper);
 	int cpu = sched_getcpu();
 	uint64_t before = clock_ns(CLOCK_MONOTONIC), after;
 
@@ -110,6 +149,7 @@ static inline __attribute__((always_inline)) bool timed_wait(struct sleeper *sle
 	sleeper->waited_ns += after - before;
 	sleeper->waits++;
 	sleeper->migrated += sched_getcpu() != cpu;
+	add_account(sleeper, &account);
 	return true;
 }
 
@@ -183,9 +223,13 @@ static void *sleeper_main(void *argument)
 {
 	struct sleeper *sleeper = argument;
 
+	sleeper->schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	if (sleeper->schedstat_fd < 0)
+		die("/proc/thread-self/schedstat");
 	atomic_store(&sleeper->tid, (pid_t)syscall(SYS_gettid));
 	sleeper->driver(sleeper);
 	atomic_store(&sleeper->tid, 0);
+	close(sleeper->schedstat_fd);
 	return NULL;
 }
 
@@ -207,9 +251,12 @@ static void print_truth(void)
 {
 	printf("{\"program\":\"sleeper\",\"pid\":%d,\"kinds\":[", (int)getpid());
 	for (struct sleeper *sleeper = sleepers; sleeper->kind != NULL; sleeper++) {
-		printf("%s{\"kind\":\"%s\",\"waits\":%llu,\"off_cpu_ns\":%llu,\"migrated\":%llu}",
+		printf("%s{\"kind\":\"%s\",\"waits\":%llu,\"off_cpu_ns\":%llu,\"on_cpu_ns\":%llu,"
+		       "\"preempted_ns\":%llu,\"migrated\":%llu}",
 		       sleeper > sleepers ? "," : "", sleeper->kind,
 		       (unsigned long long)sleeper->waits, (unsigned long long)sleeper->waited_ns,
+		       (unsigned long long)sleeper->on_cpu_ns,
+		       (unsigned long long)sleeper->preempted_ns,
 		       (unsigned long long)sleeper->migrated);
 	}
 	printf("]}\n");

@@ -226,15 +226,68 @@ def hostile_strings_never_run(scratch):
         equal(browser.problems(), [], "complaints")
 
 
+def types_are_offered_where_the_data_has_them(scratch):
+    (scratch / "plain").mkdir()
+    page = Page(scratch / "plain")
+    offered = ("[...document.querySelectorAll('#type button')].filter((e) => !e.hidden)"
+               ".map((e) => e.textContent).join()")
+    with page as browser:
+        page.open()
+        equal(browser.evaluate(offered), "CPU,Off-CPU,Wall", "without run queue and wakers")
+    (scratch / "waits").mkdir()
+    page = Page(scratch / "waits", "--waits")
+    with page as browser:
+        page.open()
+        equal(browser.evaluate(offered), "CPU,Off-CPU,Run queue,Wakers,Wall", "with all")
+        check(browser.evaluate("document.getElementById('legend').hidden"), "no legend for CPU")
+        for name, words in (("run_queue", "ready to run"),
+                            ("waker", "blocked before them")):
+            browser.click(f'#type [data-value="{name}"]')
+            browser.wait(f"location.search.includes('{name}') && {LOADED}")
+            check(words in browser.text("#quality"), browser.text("#quality"))
+        check("below it who slept" in browser.text("#legend"), browser.text("#legend"))
+        check("[woken by io]" in browser.text("#table"), "the mark is in the table")
+        if PICTURES:
+            browser.picture(PICTURES / "page-waker.png")
+        equal(browser.problems(), [], "complaints")
+
+
+def wall_time_tells_its_parts_apart(scratch):
+    page = Page(scratch, "--waits")
+    with page as browser:
+        page.open("?type=wall")
+        period = 1000000000 // 19
+        on = sum(sum(batches.cpu) for batches in page.batches) * period / 1e9
+        off = sum(sum(batches.off_cpu) for batches in page.batches) / 1e9
+        legend = browser.text("#legend")
+        for words in (f"any other bare top: {on:.0f} s", f"blocked: {off:.0f} s", "ready to run: "):
+            check(words in legend, legend, words)
+        check(f"{on:.0f} s on the CPU, {off:.0f} s blocked" in browser.text("#quality"),
+              browser.text("#quality"))
+        for mark in ("[blocked: interruptible]", "[blocked: uninterruptible]", "[stopped]", "[woken]",
+                     "[preempted]"):
+            check(mark in browser.text("#table"), "no", mark)
+        box = browser.evaluate("(() => { const r = document.getElementById('canvas')"
+                               ".getBoundingClientRect(); return [r.left, r.bottom, r.width]; })()")
+        browser.mouse("mouseMoved", box[0] + box[2] / 2, box[1] - 9)  # the root
+        browser.wait("!document.getElementById('tip').hidden")
+        check("off CPU" in browser.text("#tip") and "of this frame" in browser.text("#tip"),
+              browser.text("#tip"))
+        if PICTURES:
+            browser.click("#quality summary")
+            browser.picture(PICTURES / "page-wall.png")
+        equal(browser.problems(), [], "complaints")
+
+
 def it_fits_narrow_and_dark_screens(scratch):
     for width in (1400, 800, 420):
         (scratch / str(width)).mkdir()
-        page = Page(scratch / str(width), width=width)
+        page = Page(scratch / str(width), "--waits", width=width)
         with page as browser:
             for scheme in ("light", "dark"):
                 browser.call("Emulation.setEmulatedMedia",
                              features=[{"name": "prefers-color-scheme", "value": scheme}])
-                page.open("?root=thread&search=leaf_")
+                page.open("?type=wall&root=thread&search=leaf_")
                 overflow = browser.evaluate(
                     "document.documentElement.scrollWidth - document.documentElement.clientWidth")
                 equal(overflow, 0, f"{width} px: too wide by")
@@ -252,6 +305,8 @@ CASES = [
     selectors_complete_and_filter,
     nothing_yet_says_what_to_do,
     hostile_strings_never_run,
+    types_are_offered_where_the_data_has_them,
+    wall_time_tells_its_parts_apart,
     it_fits_narrow_and_dark_screens,
 ]
 

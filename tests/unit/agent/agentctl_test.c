@@ -3,6 +3,7 @@
 #include "agent/agentctl/command.h"
 #include "agent/agentctl/doctor.h"
 #include "agent/agentctl/output.h"
+#include "agent/agentctl/snapshot.h"
 #include "common/clock.h"
 #include "common/file.h"
 
@@ -86,6 +87,12 @@ static const struct {
 	{ "both as SVG need a file",
 	  { "agentctl", "snapshot", "--pid", "1", "--both", "--format", "svg" },
 	  FP_EXIT_USAGE },
+	{ "so do others",
+	  { "agentctl", "snapshot", "--pid", "1", "--run-queue", "--wakers", "--format=pprof" },
+	  FP_EXIT_USAGE },
+	{ "wall time is a picture of its own",
+	  { "agentctl", "snapshot", "--pid", "1", "--wall", "--off-cpu", "--output=x" },
+	  FP_EXIT_USAGE },
 	{ "no agent is its own code",
 	  { "agentctl", "status", "--socket", "/nonexistent/agent.sock" },
 	  FP_EXIT_NOT_RUNNING },
@@ -109,6 +116,32 @@ static void test_lines(void **state)
 		}
 		print_message("  %s\n", lines[i].sentence);
 		assert_int_equal(fp_agentctl_main(argc, argv), lines[i].code);
+	}
+}
+
+// Bits of `shown` are rows of fp_aspects: cpu, off_cpu, run_queue, waker, wall.
+static void test_recorded(void **state)
+{
+	static const struct {
+		uint32_t shown;
+		bool cpu, off_cpu, run_queue, waker;
+	} cases[] = {
+		{ 1, true, false, false, false }, { 2, false, true, false, false },
+		{ 3, true, true, false, false },  { 4, false, true, true, false },
+		{ 8, false, true, false, true },  { 12, false, true, true, true },
+		{ 16, true, true, true, false },
+	};
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(cases); i++) {
+		struct fp_snapshot_options options = { .shown = cases[i].shown };
+
+		assert_int_equal(fp_snapshot_records(&options, FP_PROFILE_CPU), cases[i].cpu);
+		assert_int_equal(fp_snapshot_records(&options, FP_PROFILE_OFF_CPU),
+				 cases[i].off_cpu);
+		assert_int_equal(fp_snapshot_records(&options, FP_PROFILE_RUN_QUEUE),
+				 cases[i].run_queue);
+		assert_int_equal(fp_snapshot_records(&options, FP_PROFILE_WAKER), cases[i].waker);
+		assert_int_equal(fp_snapshot_shows(&options, fp_aspect_wall), cases[i].shown == 16);
 	}
 }
 
@@ -254,6 +287,33 @@ static void test_names(void **state)
 	}
 }
 
+static const struct {
+	const char *json, *line;
+} waits[] = {
+	{ "{\"hook\":\"off\"}", "off, 0 intervals (0.0 s), 0 without their stack" },
+	{ "{\"hook\":\"sched_exit_tp\",\"samples\":12,\"nanoseconds\":1500000000,\"stacks_lost\":"
+	  "1}",
+	  "sched_exit_tp, 12 intervals (1.5 s), 1 without their stack; every interval kept" },
+	{ "{\"hook\":\"way_out\",\"samples\":3,\"quantum_ns\":11800,\"weight\":4,"
+	  "\"walk_budget\":500}",
+	  "way_out, 3 intervals (0.0 s), 0 without their stack; quantum 11.8 µs, one departure in "
+	  "4, about 500 stacks a second" },
+	{ "{\"hook\":\"fexit\",\"quantum_ns\":2000000,\"weight\":1}",
+	  "fexit, 0 intervals (0.0 s), 0 without their stack; quantum 2 ms" },
+};
+
+static void test_waits(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(waits); i++) {
+		json_t *source FP_CLEANUP(fp_json_freep) = json_loads(waits[i].json, 0, NULL);
+		FP_AUTOBUF struct fp_buf line = { 0 };
+
+		assert_non_null(source);
+		assert_int_equal(fp_status_waits(source, &line), 0);
+		assert_string_equal((char *)line.data, waits[i].line);
+	}
+}
+
 // Lines and bytes come in whatever pieces the kernel makes of them.
 static void test_link(void **state)
 {
@@ -290,6 +350,7 @@ int main(void)
 		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_insert),
 		cmocka_unit_test(test_output),	 cmocka_unit_test(test_doctor),
 		cmocka_unit_test(test_link),	 cmocka_unit_test(test_names),
+		cmocka_unit_test(test_recorded), cmocka_unit_test(test_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

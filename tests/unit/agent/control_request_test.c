@@ -46,6 +46,12 @@ static const struct {
 	  "cpu: not true" },
 	{ "nothing to take is refused", "{\"verb\":\"snapshot\",\"pid\":1,\"cpu\":false}",
 	  "neither" },
+	{ "run-queue time is a part of off-CPU intervals",
+	  "{\"verb\":\"snapshot\",\"pid\":1,\"run_queue\":true}", "run_queue: needs off_cpu" },
+	{ "so are wakers", "{\"verb\":\"snapshot\",\"pid\":1,\"waker\":true}",
+	  "waker: needs off_cpu" },
+	{ "wall time is no kind of its own", "{\"verb\":\"snapshot\",\"pid\":1,\"wall\":true}",
+	  "not known" },
 };
 
 static void test_table(void **state)
@@ -70,6 +76,8 @@ static void test_snapshot(void **state)
 {
 	static const char line[] = "{\"verb\":\"snapshot\",\"pid\":77,\"hz\":199,\"duration_ms\":"
 				   "1500,\"cpu\":false,\"off_cpu\":true}";
+	static const char full_line[] = "{\"verb\":\"snapshot\",\"pid\":77,\"off_cpu\":true,"
+					"\"run_queue\":true,\"waker\":true}";
 	static const char short_line[] = "{\"verb\":\"snapshot\",\"pid\":77}";
 	struct fp_control_request request;
 	struct fp_buf error FP_AUTOBUF = { 0 };
@@ -86,7 +94,10 @@ static void test_snapshot(void **state)
 	assert_int_equal(request.hz, 99);
 	assert_int_equal(request.duration_ns, 10 * FP_NS_PER_S);
 	assert_true(request.cpu);
-	assert_false(request.off_cpu);
+	assert_false(request.off_cpu || request.run_queue || request.waker);
+	assert_int_equal(fp_control_request_parse(full_line, strlen(full_line), &request, &error),
+			 0);
+	assert_true(request.cpu && request.off_cpu && request.run_queue && request.waker);
 }
 
 // The line is not NUL-terminated, and may hold NULs itself.

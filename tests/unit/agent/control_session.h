@@ -16,7 +16,7 @@ struct fp_session {
 static struct {
 	int opened, freed, finished, refuse;
 	uint32_t tgid, hz;
-	bool off_cpu;
+	bool off_cpu, run_queue, waker;
 } fake;
 
 int fp_session_open(const struct fp_session_config *config, struct fp_session **ret,
@@ -35,6 +35,8 @@ int fp_session_open(const struct fp_session_config *config, struct fp_session **
 	fake.tgid = config->sampler.tgid;
 	fake.hz = config->sampler.cpu_hz;
 	fake.off_cpu = config->sampler.off_cpu;
+	fake.run_queue = config->sampler.run_queue;
+	fake.waker = config->sampler.waker;
 	*ret = session;
 	return 0;
 }

@@ -86,6 +86,24 @@ static void test_snapshot(void **state)
 	assert_int_equal(fp_control_snapshots(control), 1);
 }
 
+static void test_kinds(void **state)
+{
+	int fd FP_AUTOCLOSE = -1;
+	char line[160];
+
+	if (geteuid() != 0)
+		skip(); // wakers are not for everybody
+	snprintf(line, sizeof(line),
+		 "{\"verb\":\"snapshot\",\"pid\":%d,\"cpu\":false,\"off_cpu\":true,"
+		 "\"run_queue\":true,\"waker\":true}\n",
+		 getpid());
+	fd = ask(line);
+	turn(50);
+	expect(fd, "\"type\":\"accepted\"", false);
+	assert_int_equal(fake.hz, 0);
+	assert_true(fake.off_cpu && fake.run_queue && fake.waker);
+}
+
 static void test_busy(void **state)
 {
 	int first FP_AUTOCLOSE = ask(snapshot_line(getpid(), 60000));
@@ -242,6 +260,35 @@ static pid_t start_as_nobody(unsigned int wait_ms, const char *part)
 	_exit(strstr(heard(fd, &closed), part) ? 0 : 1);
 }
 
+// Its own process, and who wakes it: that may be anybody's.
+static int ask_for_wakers(void)
+{
+	char line[160];
+
+	if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 1L, 0L, 0L, 0L) < 0)
+		return 2;
+	snprintf(line, sizeof(line),
+		 "{\"verb\":\"snapshot\",\"pid\":%d,\"off_cpu\":true,\"waker\":true}\n", getpid());
+	return as_nobody(line, "wakers may be other users' processes");
+}
+
+static void test_wakers_of_a_user(void **state)
+{
+	int status_code;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	pid = fork();
+	if (pid == 0)
+		_exit(ask_for_wakers());
+	turn(600);
+	assert_int_equal(waitpid(pid, &status_code, 0), pid);
+	assert_int_equal(status_code, 0);
+	assert_int_equal(fake.opened, 0);
+}
+
 static void expect_end(pid_t pid)
 {
 	int status_code;
@@ -369,13 +416,28 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-		CASE(test_status),	 CASE(test_half_closed),     CASE(test_bad_line),
-		CASE(test_long_line),	 CASE(test_snapshot),	     CASE(test_busy),
-		CASE(test_stop),	 CASE(test_stop_at_once),    CASE(test_client_leaves),
-		CASE(test_process_ends), CASE(test_no_process),	     CASE(test_kernel_thread),
-		CASE(test_refused),	 CASE(test_other_user),	     CASE(test_many),
-		CASE(test_turns),	 CASE(test_owner_of_zombie), CASE(test_owner_of_reaped),
-		CASE(test_silent),	 CASE(test_path_is_taken),
+		CASE(test_status),
+		CASE(test_half_closed),
+		CASE(test_bad_line),
+		CASE(test_long_line),
+		CASE(test_snapshot),
+		CASE(test_busy),
+		CASE(test_stop),
+		CASE(test_stop_at_once),
+		CASE(test_client_leaves),
+		CASE(test_process_ends),
+		CASE(test_no_process),
+		CASE(test_kernel_thread),
+		CASE(test_refused),
+		CASE(test_other_user),
+		CASE(test_many),
+		CASE(test_turns),
+		CASE(test_owner_of_zombie),
+		CASE(test_owner_of_reaped),
+		CASE(test_silent),
+		CASE(test_path_is_taken),
+		CASE(test_kinds),
+		CASE(test_wakers_of_a_user),
 	};
 	int r;
 

@@ -112,6 +112,12 @@ static void symbols_hidden(void)
 static void older_kernel(void)
 {
 	facts.hook_sched_exit = false;
+	facts.hook_fexit = 0;
+}
+static void older_kernel_locked(void)
+{
+	facts.hook_sched_exit = false;
+	facts.hook_fexit = -EPERM;
 }
 static void denied_kernel(void)
 {
@@ -169,8 +175,10 @@ static const struct {
 	  "perf_event_max_stack=127" },
 	{ "hidden kernel addresses are said", symbols_hidden, "kernel_symbols", FP_PREFLIGHT_WARN,
 	  "no kernel frames", "kptr_restrict=1" },
-	{ "a kernel without sched_exit_tp costs more", older_kernel, "off_cpu", FP_PREFLIGHT_WARN,
-	  "way out", "" },
+	{ "without sched_exit_tp the end of schedule serves", older_kernel, NULL, FP_PREFLIGHT_PASS,
+	  "", "" },
+	{ "without either, fewer stacks for the same cost", older_kernel_locked, "off_cpu",
+	  FP_PREFLIGHT_WARN, "Operation not permitted", "walk_budget" },
 	{ "a denied kernel is refused", denied_kernel, "kernel", FP_PREFLIGHT_FAIL, "kernel_deny",
 	  "allow_unsafe_kernel" },
 	{ "and runs when it is allowed", denied_kernel_allowed, "kernel", FP_PREFLIGHT_WARN,

@@ -121,7 +121,7 @@ uint64_t example_sum(struct fp_store *store, const char *selector)
 	FP_AUTOSELECTOR struct fp_selector parsed = { 0 };
 	FP_AUTOBUF struct fp_buf error = { 0 };
 	struct fp_store_answer answer = { 0 };
-	struct fp_store_query query = { .type = FP_PROFILE_CPU,
+	struct fp_store_query query = { .aspect = fp_aspect_of(FP_PROFILE_CPU),
 					.selector = &parsed,
 					.range = { 0, INT64_MAX },
 					.max_rows = UINT64_MAX,
@@ -140,7 +140,7 @@ struct fp_store_answer example_answer(struct fp_store *store, uint64_t from_s, u
 	const struct fp_selector everything = { 0 };
 	FP_AUTOBUF struct fp_buf error = { 0 };
 	struct fp_store_answer answer = { 0 };
-	struct fp_store_query query = { .type = FP_PROFILE_CPU,
+	struct fp_store_query query = { .aspect = fp_aspect_of(FP_PROFILE_CPU),
 					.selector = &everything,
 					.range = { from_s * EXAMPLE_S, to_s * EXAMPLE_S },
 					.keep_label = keep,

@@ -125,7 +125,7 @@ static void sums_stop_at_their_limit(void **state)
 {
 	const struct fp_selector everything = { 0 };
 	FP_AUTOMERGE struct fp_merge merge = { 0 };
-	struct fp_merge_options options = { .type = FP_PROFILE_CPU,
+	struct fp_merge_options options = { .aspect = fp_aspect_of(FP_PROFILE_CPU),
 					    .selector = &everything,
 					    .mixed_periods = true };
 	const char *const hosts[] = { "a", "b" };

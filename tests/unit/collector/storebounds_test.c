@@ -109,7 +109,7 @@ static int query_selected(struct fp_store *store, const char *text, uint64_t dea
 {
 	FP_AUTOSELECTOR struct fp_selector selector = { 0 };
 	struct fp_store_answer answer = { 0 };
-	struct fp_store_query query = { .type = FP_PROFILE_CPU,
+	struct fp_store_query query = { .aspect = fp_aspect_of(FP_PROFILE_CPU),
 					.selector = &selector,
 					.range = { 0, INT64_MAX },
 					.deadline_ns = deadline_ns,
@@ -129,7 +129,7 @@ static int query_bounded(struct fp_store *store, uint64_t rows, uint64_t memory,
 {
 	const struct fp_selector everything = { 0 };
 	struct fp_store_answer answer = { 0 };
-	struct fp_store_query query = { .type = FP_PROFILE_CPU,
+	struct fp_store_query query = { .aspect = fp_aspect_of(FP_PROFILE_CPU),
 					.selector = &everything,
 					.range = { 0, INT64_MAX },
 					.deadline_ns = deadline_ns,

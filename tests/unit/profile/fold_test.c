@@ -225,17 +225,19 @@ static void test_pprof(void **state)
 {
 	static const struct {
 		enum fp_profile_type type;
-		bool symbolized;
+		bool symbolized, wall;
 		const char *types[2], *units[2];
 		int64_t sums[2], period;
 	} cases[] = {
 		{ FP_PROFILE_CPU,
 		  true,
+		  false,
 		  { "samples", "cpu" },
 		  { "count", "nanoseconds" },
 		  { 55, 55 * 10101010LL },
 		  10101010 },
 		{ FP_PROFILE_CPU,
+		  false,
 		  false,
 		  { "samples", "cpu" },
 		  { "count", "nanoseconds" },
@@ -243,17 +245,21 @@ static void test_pprof(void **state)
 		  10101010 },
 		{ FP_PROFILE_OFF_CPU,
 		  true,
+		  false,
 		  { "waits", "off_cpu" },
 		  { "count", "nanoseconds" },
 		  { 1, 1000000 },
 		  1 },
+		{ 0, true, true, { "wall" }, { "nanoseconds" }, { 55 * 10101010LL + 1000000 }, 1 },
 	};
 
 	for (size_t i = 0; i < FP_ARRAY_SIZE(cases); i++) {
 		struct sample_profile sample = sample_profile_new();
 		FP_AUTOPROFILE struct fp_profile *profile = sample.profile;
 		FP_AUTOSYMBOLIZER struct fp_symbolizer *symbolizer = sample_symbolizer();
-		struct fp_fold_options options = { .type = cases[i].type, .kernel_frames = true };
+		struct fp_fold_options options = { .type = cases[i].type,
+						   .wall = cases[i].wall,
+						   .kernel_frames = true };
 		FP_AUTOBUF struct fp_buf bytes = { 0 };
 		pprof_profile *pprof;
 
@@ -262,8 +268,8 @@ static void test_pprof(void **state)
 				 0);
 		pprof = pprof_decode(&bytes);
 		assert_pprof_sound(pprof);
-		assert_int_equal(pprof->n_sample_type, 2);
-		for (size_t t = 0; t < 2; t++) {
+		assert_int_equal(pprof->n_sample_type, cases[i].wall ? 1 : 2);
+		for (size_t t = 0; t < pprof->n_sample_type; t++) {
 			assert_string_equal(string_at(pprof, pprof->sample_type[t]->type),
 					    cases[i].types[t]);
 			assert_string_equal(string_at(pprof, pprof->sample_type[t]->unit),
@@ -321,6 +327,16 @@ static void test_pprof_of_a_tree(void **state)
 	assert_int_equal(value_sum(pprof, 1), 90);
 	assert_int_equal(pprof->sample[1]->n_location_id, 2);
 	assert_int_equal(pprof->n_function, 3);
+	fleetprof__pprof__profile__free_unpacked(pprof, NULL);
+	fp_buf_clear(&bytes);
+	options = (struct fp_render_options){ .title = "Wall time",
+					      .unit = FP_UNIT_NANOSECONDS,
+					      .type_name = "wall" };
+	assert_int_equal(fp_renderer_find("pprof")->render(tree, &options, &bytes), 0);
+	pprof = pprof_decode(&bytes);
+	assert_int_equal(pprof->n_sample_type, 1);
+	assert_string_equal(string_at(pprof, pprof->sample_type[0]->type), "wall");
+	assert_int_equal(value_sum(pprof, 0), 9);
 	fleetprof__pprof__profile__free_unpacked(pprof, NULL);
 }
 

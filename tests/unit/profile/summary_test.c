@@ -14,6 +14,7 @@ struct summary_case {
 	const char *what;
 	enum fp_profile_type type;
 	struct counter counters[16];
+	const char *hook;
 	const char *named;
 	uint64_t named_value;
 	uint64_t stopped[8]; // per build of the sample profile
@@ -111,6 +112,91 @@ static const struct summary_case cases[] = {
 	    .text = "Off-CPU: 1 wait, 1.00 ms blocked on 4 CPUs; 0 lost.\n",
 	    .line = "1 wait, 1.00 ms blocked on 4 CPUs; 0 lost, 0 dropped",
 	},
+	{
+	    // The sample profile has 1 ms: sqrt(160 ns / 1 ms) = 1.26 %, and tenfold for 10 µs.
+	    .what = "sampled intervals say what was measured and how coarse the picture is",
+	    .type = FP_PROFILE_OFF_CPU,
+	    .counters = { { FP_QUALITY_SAMPLES, 9000 },
+			  { FP_QUALITY_INTERVALS, 10000 },
+			  { FP_QUALITY_INTERVALS_NS, 980000 },
+			  { FP_QUALITY_INTERVALS_CUT, 12 },
+			  { FP_QUALITY_QUANTUM_MIN_NS, 40 },
+			  { FP_QUALITY_QUANTUM_MAX_NS, 160 },
+			  { FP_QUALITY_WEIGHT_MAX, 1 },
+			  { FP_QUALITY_WALKS, 260 },
+			  { FP_QUALITY_WALK_BUDGET, 500 } },
+	    .hook = "sched_exit_tp",
+	    .text =
+		"Off-CPU: 9,000 waits, 1.00 ms blocked; 0 lost.\n"
+		"Measured: 10,000 intervals took 980 µs in all; the picture, an estimate, shows "
+		"1.00 ms.\n"
+		"Kept: every interval of 160 ns or more, shorter ones by chance in proportion to "
+		"their length (quantum from 40 ns to 160 ns).\n"
+		"By chance: about ±1.3 % of the total, ±13 % of a box that is 1 % of it.\n"
+		"Walked: 260 stacks, for at most 2.6 % of the intervals; the budget is about 500 "
+		"a second per host.\n"
+		"Went on: 12 intervals had not ended when the window did; up to there they are "
+		"counted, the rest is the next window's.\n"
+		"Hook: sched_exit_tp: stacks are taken when a thread is back.\n",
+	    .line = "9,000 waits, 1.00 ms blocked; 0 lost, 0 dropped; ±1.3 % by chance",
+	},
+	{
+	    .what = "a profile with every interval says so",
+	    .type = FP_PROFILE_OFF_CPU,
+	    .counters = { { FP_QUALITY_SAMPLES, 3 },
+			  { FP_QUALITY_INTERVALS, 3 },
+			  { FP_QUALITY_INTERVALS_NS, 1000000 } },
+	    .text = "Off-CPU: 3 waits, 1.00 ms blocked; 0 lost.\n"
+		    "Measured: 3 intervals took 1.00 ms in all.\n"
+		    "Kept: every interval, at its own length.\n",
+	    .line = "3 waits, 1.00 ms blocked; 0 lost, 0 dropped",
+	},
+	{
+	    // sqrt(4 × 100 ns / 1 ms) = 2 %.
+	    .what = "a weight makes chance greater",
+	    .type = FP_PROFILE_OFF_CPU,
+	    .counters = { { FP_QUALITY_SAMPLES, 4 },
+			  { FP_QUALITY_INTERVALS, 1 },
+			  { FP_QUALITY_INTERVALS_NS, 2000000 },
+			  { FP_QUALITY_QUANTUM_MIN_NS, 100 },
+			  { FP_QUALITY_QUANTUM_MAX_NS, 100 },
+			  { FP_QUALITY_WEIGHT_MAX, 4 },
+			  { FP_QUALITY_WALKS, 1 } },
+	    .hook = "way_out",
+	    .text = "Off-CPU: 4 waits, 1.00 ms blocked; 0 lost.\n"
+		    "Measured: 1 interval took 2.00 ms in all; the picture, an estimate, shows "
+		    "1.00 ms.\n"
+		    "Kept: every interval of 100 ns or more, shorter ones by chance in proportion "
+		    "to their length, among those picked on the way out.\n"
+		    "Picked on the way out: one departure stands for up to 4.\n"
+		    "By chance: at least about ±2 % of the total, ±20 % of a box that is 1 % of "
+		    "it.\n"
+		    "Walked: 1 stack.\n"
+		    "Hook: way_out: stacks are taken as a thread leaves the CPU.\n",
+	    .line = "4 waits, 1.00 ms blocked; 0 lost, 0 dropped; ±2 % by chance",
+	},
+	{
+	    .what = "each type has its words",
+	    .type = FP_PROFILE_RUN_QUEUE,
+	    .counters = { { FP_QUALITY_SAMPLES, 2 } },
+	    .text = "Run queue: 2 waits, 0 ns ready to run; 0 lost.\n",
+	    .line = "2 waits, 0 ns ready to run; 0 lost, 0 dropped",
+	},
+	{
+	    .what = "wakers too",
+	    .type = FP_PROFILE_WAKER,
+	    .counters = { { FP_QUALITY_SAMPLES, 1 },
+			  { FP_QUALITY_INTERVALS, 3 },
+			  { FP_QUALITY_INTERVALS_NS, 5000 },
+			  { FP_QUALITY_INTERVALS_CUT, 2 } },
+	    .text = "Wakers: 1 wake-up, 0 ns blocked before them; 0 lost.\n"
+		    "Measured: 3 intervals took 5.00 µs in all; the picture, an estimate, shows "
+		    "0 ns that a wake-up ended.\n"
+		    "Kept: every interval, at its own length.\n"
+		    "Went on: 2 intervals had not ended when the window did; nobody had ended them "
+		    "yet, so they are not in the picture.\n",
+	    .line = "1 wake-up, 0 ns blocked before them; 0 lost, 0 dropped",
+	},
 };
 
 static void fill(struct sample_profile *sample, const struct summary_case *c)
@@ -122,6 +208,8 @@ static void fill(struct sample_profile *sample, const struct summary_case *c)
 		if (c->counters[i].value)
 			quality->counters[c->counters[i].index] = c->counters[i].value;
 	}
+	if (c->hook)
+		quality->hook = profile_string(sample->profile, c->hook);
 	if (c->named)
 		assert_int_equal(
 		    fp_quality_set_named(sample->profile, c->type, c->named, c->named_value), 0);

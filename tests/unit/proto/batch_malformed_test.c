@@ -139,7 +139,7 @@ static void labels_value(batch_message *b)
 }
 static void sample_type(batch_message *b)
 {
-	b->samples->type[0] = 3;
+	b->samples->type[0] = FP_PROFILE_TYPES;
 }
 static void sample_no_type(batch_message *b)
 {
@@ -206,9 +206,19 @@ static void off_cpu_time(batch_message *b)
 	no_cpu_samples(b);
 	b->samples->value[0] = 1ULL << 58;
 }
+static void run_queue_time(batch_message *b)
+{
+	off_cpu_time(b);
+	b->samples->type[0] = b->samples->type[1] = FP_PROFILE_RUN_QUEUE;
+}
+static void waker_time(batch_message *b)
+{
+	off_cpu_time(b);
+	b->samples->type[0] = b->samples->type[1] = FP_PROFILE_WAKER;
+}
 static void quality_type(batch_message *b)
 {
-	b->quality[0]->type = 3;
+	b->quality[0]->type = FP_PROFILE_TYPES;
 }
 static void quality_far_type(batch_message *b)
 {
@@ -342,6 +352,8 @@ static const struct {
 	MALFORMED(no_cpu_samples_period_huge, "the sampling period is out of range"),
 	MALFORMED(cpu_time, "the samples' time is out of range"),
 	MALFORMED(off_cpu_time, "the samples' time is out of range"),
+	MALFORMED(run_queue_time, "the samples' time is out of range"),
+	MALFORMED(waker_time, "the samples' time is out of range"),
 	MALFORMED(quality_far_type, "a quality record's type is wrong"),
 	MALFORMED(quality_type, "a quality record's type is wrong"),
 	MALFORMED(quality_hook, "a quality record's hook is out of range"),

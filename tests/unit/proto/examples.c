@@ -192,18 +192,18 @@ struct fp_profile *example_random(uint32_t scale, uint32_t seed)
 	profile->end_boottime_ns = UINT64_MAX;
 	profile->period_ns = 1000;
 	for (uint32_t i = 0; i < scale; i++) {
-		struct fp_sample sample = { .type = 1 + next(&state) % 2,
+		struct fp_sample sample = { .type = 1 + next(&state) % (FP_PROFILE_TYPES - 1),
 					    .labels = random_labels(profile, &state),
 					    .stack = random_stack(profile, &state),
 					    .count = next(&state),
 					    .value = next(&state) };
 
-		if (sample.type == FP_PROFILE_OFF_CPU)
+		if (sample.type != FP_PROFILE_CPU)
 			sample.value <<= 12;
 		assert_int_equal(fp_profile_sample(profile, &sample), 0);
 	}
-	random_quality(profile, FP_PROFILE_CPU, &state);
-	random_quality(profile, FP_PROFILE_OFF_CPU, &state);
+	for (int type = 1; type < FP_PROFILE_TYPES; type++)
+		random_quality(profile, type, &state);
 	return profile;
 }
 

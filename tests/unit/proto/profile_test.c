@@ -2,6 +2,8 @@
 // The builder functions: every table holds an entry once and refuses what does not fit.
 #include "examples.h"
 
+#include "proto/slice.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -264,6 +266,10 @@ static void names_lead_back_to_their_values(void **state)
 	assert_int_equal(fp_quality_from_name("nonsense"), -ENOENT);
 	assert_int_equal(fp_profile_type_from_name("cpu"), FP_PROFILE_CPU);
 	assert_int_equal(fp_profile_type_from_name("off_cpu"), FP_PROFILE_OFF_CPU);
+	assert_int_equal(fp_profile_type_from_name("run_queue"), FP_PROFILE_RUN_QUEUE);
+	assert_int_equal(fp_profile_type_from_name("waker"), FP_PROFILE_WAKER);
+	for (int type = 1; type < FP_PROFILE_TYPES; type++)
+		assert_int_equal(fp_profile_type_from_name(fp_profile_type_name(type)), type);
 	assert_int_equal(fp_profile_type_from_name(""), -ENOENT);
 }
 
@@ -283,6 +289,24 @@ static void a_named_counter_is_set_not_added(void **state)
 	assert_true(quality->present);
 }
 
+// Whoever adds the parts up again, as the collector does, must not count an interval twice.
+static void the_quality_of_a_sliced_profile_stands_once(void **state)
+{
+	FP_AUTOPROFILE struct fp_profile *whole = example_random(50, 3), *first = NULL,
+					 *rest = NULL;
+
+	assert_int_equal(fp_profile_slice(whole, 0, 20, &first), 0);
+	assert_int_equal(fp_profile_slice(whole, 20, whole->samples_count - 20, &rest), 0);
+	for (int type = 1; type < FP_PROFILE_TYPES; type++) {
+		assert_memory_equal(first->quality[type].counters, whole->quality[type].counters,
+				    sizeof(whole->quality[type].counters));
+		assert_string_equal(fp_profile_str(first, first->quality[type].hook),
+				    fp_profile_str(whole, whole->quality[type].hook));
+		assert_false(rest->quality[type].present);
+	}
+	assert_int_equal(fp_profile_count(first) + fp_profile_count(rest), fp_profile_count(whole));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +319,7 @@ int main(void)
 		cmocka_unit_test(a_stack_id_follows_from_content_alone),
 		cmocka_unit_test(names_lead_back_to_their_values),
 		cmocka_unit_test(a_named_counter_is_set_not_added),
+		cmocka_unit_test(the_quality_of_a_sliced_profile_stands_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
