@@ -70,7 +70,7 @@ bool fp_window_knows(const struct fp_window *window, const struct fp_stack_recor
 }
 
 int fp_window_resolve(struct fp_window *window, struct fp_resolver *resolver,
-			const struct fp_stack_record *record, struct fp_resolved **ret)
+		      const struct fp_stack_record *record, struct fp_resolved **ret)
 {
 	struct known *known = fp_hashmap_put(&window->resolved, &record->key, NULL);
 	int error = known ? 0 : -ENOMEM;
@@ -101,7 +101,7 @@ static void count_walk_end(uint64_t *counters, enum fp_walk_end end, uint64_t co
 }
 
 int fp_window_count_quality(struct fp_window *window, enum fp_profile_type type,
-			 const struct fp_resolved *resolved, uint64_t count)
+			    const struct fp_resolved *resolved, uint64_t count)
 {
 	uint64_t *counters = window->profile->quality[type].counters;
 	struct fp_build_quality *build;

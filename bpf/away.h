@@ -22,7 +22,7 @@ FP_TOTALS_MAP(offcpu_totals, ROWS);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, FP_EPOCHS * FP_DURATIONS_ROWS);
+	__uint(max_entries, FP_EPOCHS *FP_DURATIONS_ROWS);
 	__type(key, u32);
 	__type(value, struct fp_durations);
 } offcpu_durations SEC(".maps");
@@ -50,7 +50,7 @@ struct kept {
 struct away {
 	u64 word; /* fp_away_word; 0: not away */
 	u64 woken_ns;
-	u64 ran_ns; /* CPU time it had used when it left */
+	u64 ran_ns;	 /* CPU time it had used when it left */
 	u64 waker_value; /* what the interval counts for under its waker; 0: not kept */
 	struct fp_key waker_key;
 	struct kept kept[2]; /* which of them: FP_AWAY_SLOT of the word */
@@ -134,8 +134,8 @@ static __always_inline void brake_walk(volatile struct fp_brake *brake,
 		return;
 	}
 	walks = __sync_lock_test_and_set(&brake->walks, 1);
-	brake->level = fp_brake_carry(brake->level, walks, control->slice_walks,
-				      elapsed / FP_BRAKE_SLICE_NS);
+	brake->level =
+	    fp_brake_carry(brake->level, walks, control->slice_walks, elapsed / FP_BRAKE_SLICE_NS);
 }
 
 static __always_inline u64 brake_quantum(volatile struct fp_brake *brake,

@@ -144,7 +144,8 @@ static __always_inline void close_way_out(struct fp_scratch *scratch, struct tas
 		fp_outcome(ready, outcome);
 	}
 	if (ended->away->waker_value && weight)
-		count_waker(scratch, task, ended->away, &kept->key, away_reason(ended->word), epoch);
+		count_waker(scratch, task, ended->away, &kept->key, away_reason(ended->word),
+			    epoch);
 }
 
 /*

@@ -126,7 +126,7 @@ static void buckets_are_powers_of_two_of_microseconds(void **state)
 		{ 2000, 2 },
 		{ 3999, 2 },
 		{ 4000, 3 },
-		{ 10 * MS, 14 },		     // 8192 µs to 16384 µs
+		{ 10 * MS, 14 }, // 8192 µs to 16384 µs
 		{ 16383999, 14 },
 		{ 16384000, 15 },
 		{ 1000ULL * (1ULL << 31) - 1, 31 },
