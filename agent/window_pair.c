@@ -59,7 +59,7 @@ static int put_marker(struct fp_profile *profile, const struct fp_window_stack *
 	char name[64];
 
 	if (!waker->known)
-		snprintf(name, sizeof(name), "[woken]");
+		snprintf(name, sizeof(name), "[woken by an unknown thread]");
 	else if (waker->resolved.interrupt)
 		snprintf(name, sizeof(name), "[woken by an interrupt]");
 	else
