@@ -14,9 +14,8 @@ waiting for nearly a whole one, and no burst lasts that long (a burst that does 
 said). A profiler starts before its run, settles, and counts from the first burst on.
 
 --hooks tells what a switch costs of which no interval is kept and what a kept interval costs
-beyond that: two runs per hook, with a quantum that keeps nothing and with one that keeps all
-(on the way out: the least budget and every interval), and their kernel statistics solved for
-both. Needs root; installs nothing (bench/setup.sh does) and says which peers could not run.
+beyond that: two runs per hook, with a quantum that keeps nothing (on the way out: the least
+budget) and with a budget that keeps all, and their kernel statistics solved for both. Needs root; installs nothing (bench/setup.sh does) and says which peers could not run.
 """
 
 import argparse
@@ -195,20 +194,15 @@ def run_times(arguments):
 
 
 def settings_of(hook, kept):
-    """Settings with which no interval is kept, or every one."""
+    """Settings with which every interval is kept, or none (on the way out: the fewest)."""
     if kept:
-        quantum, budget = "1ns", None
-    elif hook == "way_out":
-        quantum, budget = None, "1"
+        choice = "off_cpu.walk_budget=1000000"
     else:
-        quantum, budget = "1h", None
-    return [f"off_cpu.hook={hook}", "window.drain_interval=1s",
-            *([f"off_cpu.quantum={quantum}"] if quantum else []),
-            *([f"off_cpu.walk_budget={budget}"] if budget else [])]
+        choice = "off_cpu.walk_budget=10" if hook == "way_out" else "off_cpu.quantum=1h"
+    return [f"off_cpu.hook={hook}", "window.drain_interval=1s", choice]
 
 
-def kept_intervals(metrics, hook):
-    """Stacks walked so far. On the way out they are walked before the interval is known."""
+def walks(metrics):
     return sum(value for row, value in metrics.items()
                if row.startswith("fleetprof_agent_off_cpu_walks_total"))
 
@@ -220,14 +214,13 @@ def hook_run(hook, kept, arguments):
         process = tool.start(pathlib.Path(folder))
         try:
             process.wait_ready()
-            if not kept: # the budget takes its time to bite
-                play(arguments, "one")
+            play(arguments, "one") # a budget takes its time to bite, or to be let go of
             time.sleep(2.5)
-            kept_before, before = kept_intervals(tool.metrics(), hook), process.counters()
+            kept_before, before = walks(tool.metrics()), process.counters()
             play(arguments, "one")
             ran = measure.counter_difference(before, process.counters())
             time.sleep(2.5) # a drain, and the metrics follow
-            kept_count = kept_intervals(tool.metrics(), hook) - kept_before
+            kept_count = walks(tool.metrics()) - kept_before
         finally:
             process.stop()
     return (sum(program["ns"] for program in ran.values()),

@@ -15,6 +15,7 @@
 
 struct spread {
 	double variance, largest; // the greatest that one interval's lot can change, s
+	double kept;
 };
 
 // Adds `count` intervals of `sum` seconds in all, about as long as one another.
@@ -64,10 +65,12 @@ static inline void epoch_spread(struct spread *spread, const struct fp_durations
 }
 
 // What the error of a sum of independent lots exceeds with a probability below `error` / `tests`,
-// by Bernstein's inequality, which holds however few lots there are.
+// by Bernstein's inequality, which holds however few lots there are; of many that were kept the
+// sum is near enough to normal, and the bound is without what one lot alone can do.
 static inline double chance_bound(const struct spread *spread, double error, uint32_t tests)
 {
-	double nats = log(2 * tests / error), third = spread->largest * nats / 3;
+	double nats = log(2 * tests / error),
+	       third = spread->kept < 500 ? spread->largest * nats / 3 : 0;
 
 	return third + sqrt(third * third + 2 * spread->variance * nats);
 }
