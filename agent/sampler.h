@@ -76,6 +76,7 @@ struct fp_epoch {				   // what one epoch came to
 	uint32_t entries[FP_SOURCE_COUNT];
 	struct fp_durations durations[FP_DURATIONS_ROWS]; // of all intervals, kept or not
 	uint64_t quantum_min_ns, quantum_max_ns;	  // in effect
+	uint64_t waker_quantum_min_ns, waker_quantum_max_ns;
 	uint64_t weight_max;
 	uint64_t cut_missed; // visits that were to cut intervals and could not
 	uint64_t start_monotonic_ns, end_monotonic_ns;

@@ -124,6 +124,8 @@ static void control_next(struct fp_sampler *sampler, struct fp_epoch *epoch)
 	epoch->quantum_min_ns = control->quantum_ns;
 	epoch->quantum_max_ns = skeleton->bss->fp_brake.quantum_max_ns;
 	epoch->weight_max = skeleton->bss->fp_brake.weight_max;
+	epoch->waker_quantum_min_ns = skeleton->data->fp_waker_control.quantum_ns;
+	epoch->waker_quantum_max_ns = skeleton->bss->fp_waker_brake.quantum_max_ns;
 	if (sampler->config.quantum_ns || !sampler->config.off_cpu || elapsed_ns == 0)
 		return;
 	walks = walks ? walks : 1;
