@@ -138,21 +138,23 @@ static __always_inline void brake_walk(volatile struct fp_brake *brake,
 	    fp_brake_carry(brake->level, walks, control->slice_walks, elapsed / FP_BRAKE_SLICE_NS);
 }
 
-static __always_inline u64 brake_quantum(volatile struct fp_brake *brake,
-					 volatile struct fp_offcpu_control *control, u64 now)
+/*
+ * The value an interval counts for; 0: not kept. `wakers`: by the quantum of wake-ups. A function
+ * to the verifier too, so that its branches do not multiply those of the walk.
+ */
+__attribute__((noinline)) u64 fp_keep_interval(u64 duration_ns, u64 now, u32 wakers)
 {
+	volatile struct fp_offcpu_control *control = wakers ? &fp_waker_control : &fp_control;
+	volatile struct fp_brake *brake = wakers ? &fp_waker_brake : &fp_brake;
 	u64 quantum = fp_quantum_raised(control->quantum_ns, brake_level(brake, control, now));
 
 	if (quantum > brake->quantum_max_ns)
 		brake->quantum_max_ns = quantum;
-	return quantum;
-}
-
-/* The value an interval counts for; 0: not kept. */
-static __always_inline u64 keep_interval(u64 duration_ns, u64 quantum_ns)
-{
-	return duration_ns >= quantum_ns ? duration_ns
-					 : fp_threshold_value(duration_ns, quantum_ns, lot());
+	if (duration_ns >= quantum)
+		return duration_ns;
+	if (quantum < FP_QUANTUM_NARROW)
+		return fp_threshold_narrow(duration_ns, quantum, bpf_get_prandom_u32());
+	return fp_threshold_value(duration_ns, quantum, lot());
 }
 
 /* fp_way_out: how many departures this one stands for; 0: it is left out. */
