@@ -125,8 +125,9 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 		"Quantum of threshold sampling: shorter intervals are kept in proportion."),
 	GAUGE(WEIGHT, "off_cpu_weight",
 	      "Departures that one kept on the way out stands for; 1 with the other hooks."),
-	COUNTER(CUTS_MISSED, "off_cpu_cuts_missed_total",
-		"Windows at whose end blocked intervals could not be cut: they count when they end."),
+	COUNTER(
+	    CUTS_MISSED, "off_cpu_cuts_missed_total",
+	    "Windows at whose end blocked intervals could not be cut: they count when they end."),
 	LABELLED(STACKS_LOST_CPU, "stacks_lost_total", "source=\"cpu\"",
 		 "Samples and intervals whose frames never reached user space."),
 	LABELLED(STACKS_LOST_OFF_CPU, "stacks_lost_total", "source=\"off_cpu\"",
@@ -135,11 +136,11 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 		 "Samples and intervals whose frames never reached user space."),
 	LABELLED(STACKS_LOST_WAKER, "stacks_lost_total", "source=\"waker\"",
 		 "Samples and intervals whose frames never reached user space."),
-	FP_OUTCOMES(CPU_ROW) FP_OUTCOMES(SWITCH_OUT_ROW) FP_OUTCOMES(SWITCH_IN_ROW)
-	    FP_OUTCOMES(RUN_QUEUE_ROW) FP_OUTCOMES(BLOCKED_ROW) FP_OUTCOMES(WAKE_ROW)
-		FP_OUTCOMES(WAKER_ROW) COUNTER(
-	    RETURNS_UNSEEN, "off_cpu_returns_unseen_total",
-	    "Blocked intervals whose end no hook saw, found and lost at the next departure."),
+	FP_OUTCOMES(CPU_ROW) FP_OUTCOMES(SWITCH_OUT_ROW) FP_OUTCOMES(SWITCH_IN_ROW) FP_OUTCOMES(
+	    RUN_QUEUE_ROW) FP_OUTCOMES(BLOCKED_ROW) FP_OUTCOMES(WAKE_ROW) FP_OUTCOMES(WAKER_ROW)
+	    COUNTER(
+		RETURNS_UNSEEN, "off_cpu_returns_unseen_total",
+		"Blocked intervals whose end no hook saw, found and lost at the next departure."),
 	COUNTER(BALANCE_ERRORS, "balance_errors_total",
 		"Epochs in which drained sums and independent totals disagreed: 0, or a defect."),
 	BPF_TIME_ROW(FP_PROGRAM_CPU, "cpu"),
@@ -211,8 +212,8 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 		"Sets of labels that a relabel rule could not be applied to."),
 	LABELLED(RELABEL_DROPPED_CPU, "samples_relabel_dropped_total", "source=\"cpu\"",
 		 "Samples and intervals that a relabel rule dropped."),
-	LABELLED(RELABEL_DROPPED_RUN_QUEUE, "samples_relabel_dropped_total",
-		 "source=\"run_queue\"", RELABEL_HELP),
+	LABELLED(RELABEL_DROPPED_RUN_QUEUE, "samples_relabel_dropped_total", "source=\"run_queue\"",
+		 RELABEL_HELP),
 	LABELLED(RELABEL_DROPPED_WAKER, "samples_relabel_dropped_total", "source=\"waker\"",
 		 RELABEL_HELP),
 	LABELLED(RELABEL_DROPPED_OFF_CPU, "samples_relabel_dropped_total", "source=\"off_cpu\"",

@@ -209,8 +209,8 @@ uint32_t fp_kernel_map_skip(const struct fp_kernel_map *map, const uint64_t *add
 
 		if (range && range->part == FP_KERNEL_SCHEDULER)
 			return i;
-		if (machinery == i &&
-		    ((range && range->part == FP_KERNEL_MACHINERY) || named_at(map, addresses[i] - (i > 0))))
+		if (machinery == i && ((range && range->part == FP_KERNEL_MACHINERY) ||
+				       named_at(map, addresses[i] - (i > 0))))
 			machinery++;
 	}
 	// Never leave nothing.

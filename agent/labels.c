@@ -216,8 +216,7 @@ static int make_room(struct fp_labeler *labeler)
 static int key_of(struct fp_labeler *labeler, const struct fp_stack_record *record,
 		  const struct fp_labeler_process *process, struct set_key *ret)
 {
-	struct set_key key = { .state = record->source == FP_SOURCE_CPU ? 0
-									: 1u + record->state };
+	struct set_key key = { .state = record->source == FP_SOURCE_CPU ? 0 : 1u + record->state };
 	int r = fp_places_find(&labeler->places, record, process, &key.place);
 
 	if (r == 0)

@@ -42,7 +42,7 @@ struct fp_preflight_facts {
 	bool kernel_symbols;  // /proc/kallsyms shows addresses
 	bool hook_switch;     // tp_btf/sched_switch
 	bool hook_sched_exit; // tp_btf/sched_exit_tp
-	int hook_fexit;	      // a program at the end of schedule attaches; asked without the hook above
+	int hook_fexit; // a program at the end of schedule attaches; asked without the hook above
 	enum fp_cgroup_mode cgroup;
 };
 #define FP_PREFLIGHT_UNREADABLE (-1000)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantum.h"
 
-#include "bpf/threshold.h"
 #include "common/clock.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
 #include "sampler_state.h"
 
 #include "common/clock.h"
+#include "fleetprof_bpf.skel.h"
 #include "refusal.h"
 
 #include <bpf/bpf.h>

@@ -29,9 +29,9 @@ struct fp_sampler_config {
 	// Time ready but not running is profiled too, and waiting to run after a wake-up is then
 	// no longer part of the blocked time. Needs off_cpu.
 	bool run_queue;
-	bool waker;	      // who woke a blocked thread is profiled too; needs off_cpu
-	uint32_t walk_budget; // off-CPU stacks walked per second, about; 0: 500
-	uint64_t quantum_ns;  // fixed; 0: adapted to walk_budget
+	bool waker;		     // who woke a blocked thread is profiled too; needs off_cpu
+	uint32_t walk_budget;	     // off-CPU stacks walked per second, about; 0: 500
+	uint64_t quantum_ns;	     // fixed; 0: adapted to walk_budget
 	uint32_t tgid;		     // only this process; 0: the whole host
 	bool kernel_threads_off_cpu; // count kernel threads' sleeps too
 	uint32_t count_entries;	     // stacks per source and epoch; 0: default by CPUs
@@ -76,6 +76,7 @@ struct fp_epoch {				   // what one epoch came to
 	uint32_t entries[FP_SOURCE_COUNT];
 	struct fp_durations durations[FP_DURATIONS_ROWS]; // of all intervals, kept or not
 	uint64_t quantum_min_ns, quantum_max_ns;	  // in effect
+	uint64_t waker_quantum_min_ns, waker_quantum_max_ns;
 	uint64_t weight_max;
 	uint64_t cut_missed; // visits that were to cut intervals and could not
 	uint64_t start_monotonic_ns, end_monotonic_ns;

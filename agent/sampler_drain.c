@@ -3,8 +3,8 @@
 // What the kernel counted, epoch by epoch, and what the next epoch's intervals are kept by.
 #include "sampler_state.h"
 
-#include "bpf/threshold.h"
 #include "common/clock.h"
+#include "fleetprof_bpf.skel.h"
 #include "quantum.h"
 
 #include <errno.h>
@@ -62,8 +62,8 @@ static int take_totals(struct fp_sampler *sampler, uint32_t set, struct fp_epoch
 	return error;
 }
 
-static void set_control(volatile struct fp_offcpu_control *control,
-			volatile struct fp_brake *brake, uint64_t quantum_ns, uint64_t weight)
+static void set_control(volatile struct fp_offcpu_control *control, volatile struct fp_brake *brake,
+			uint64_t quantum_ns, uint64_t weight)
 {
 	control->quantum_ns = quantum_ns;
 	control->weight = weight;
@@ -124,6 +124,8 @@ static void control_next(struct fp_sampler *sampler, struct fp_epoch *epoch)
 	epoch->quantum_min_ns = control->quantum_ns;
 	epoch->quantum_max_ns = skeleton->bss->fp_brake.quantum_max_ns;
 	epoch->weight_max = skeleton->bss->fp_brake.weight_max;
+	epoch->waker_quantum_min_ns = skeleton->data->fp_waker_control.quantum_ns;
+	epoch->waker_quantum_max_ns = skeleton->bss->fp_waker_brake.quantum_max_ns;
 	if (sampler->config.quantum_ns || !sampler->config.off_cpu || elapsed_ns == 0)
 		return;
 	walks = walks ? walks : 1;

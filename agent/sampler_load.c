@@ -5,6 +5,7 @@
 
 #include "btffacts.h"
 #include "cgroup.h"
+#include "fleetprof_bpf.skel.h"
 
 #include <bpf/btf.h>
 #include <errno.h>
@@ -63,8 +64,7 @@ static bool hook_possible(const struct fp_sampler *sampler, const struct btf *bt
 		return hook == sampler->config.hook;
 	if (!sampler->config.off_cpu)
 		return hook == FP_HOOK_WAY_OUT; // nothing to choose
-	return hook != FP_HOOK_SCHED_EXIT ||
-	       fp_btf_tracepoint_arguments(btf, "sched_exit_tp") > 0;
+	return hook != FP_HOOK_SCHED_EXIT || fp_btf_tracepoint_arguments(btf, "sched_exit_tp") > 0;
 }
 
 static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
@@ -82,8 +82,7 @@ static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 	skeleton->rodata->fp_unsure_return = sampler->hook == FP_HOOK_FEXIT;
 	skeleton->rodata->fp_run_queue = config->run_queue;
 	skeleton->rodata->fp_wakers = config->waker;
-	skeleton->rodata->fp_has_prev_state =
-	    fp_btf_tracepoint_arguments(btf, "sched_switch") >= 4;
+	skeleton->rodata->fp_has_prev_state = fp_btf_tracepoint_arguments(btf, "sched_switch") >= 4;
 	bpf_program__set_autoload(skeleton->progs.cpu_tick, config->cpu_hz > 0);
 	bpf_program__set_autoload(skeleton->progs.offcpu_switch, off_cpu);
 	bpf_program__set_autoload(skeleton->progs.offcpu_visit, off_cpu);
@@ -132,11 +131,11 @@ static int attach_scheduler(struct fp_sampler *sampler)
 		error = attach_program(skeleton->progs.offcpu_return_fexit,
 				       &skeleton->links.offcpu_return_fexit);
 	if (!error)
-		error = attach_program(skeleton->progs.offcpu_waking,
-				       &skeleton->links.offcpu_waking);
+		error =
+		    attach_program(skeleton->progs.offcpu_waking, &skeleton->links.offcpu_waking);
 	if (!error)
-		error = attach_program(skeleton->progs.offcpu_switch,
-				       &skeleton->links.offcpu_switch);
+		error =
+		    attach_program(skeleton->progs.offcpu_switch, &skeleton->links.offcpu_switch);
 	return error;
 }
 

@@ -6,11 +6,12 @@
 #pragma once
 
 #include "epochmaps.h"
-#include "fleetprof_bpf.skel.h"
 #include "perfevents.h"
 #include "sampler.h"
 
 #include <bpf/libbpf.h>
+
+struct fleetprof_bpf;
 
 struct fp_sampler {
 	struct fleetprof_bpf *skeleton;

@@ -9,9 +9,9 @@
 // that is killed when it takes too long, and after that no user stack is read any more.
 #include "sampler_state.h"
 
-#include "bpf/threshold.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "fleetprof_bpf.skel.h"
 #include "quantum.h"
 
 #include <bpf/bpf.h>

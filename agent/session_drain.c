@@ -104,7 +104,8 @@ static int ask_about_drained(struct fp_session *session, uint32_t set)
 		const struct fp_stack_record *record =
 		    fp_records_find(&session->records, set, &session->drained[i].key);
 
-		if (record && !fp_record_is_pair(record) && !fp_window_knows(&session->window, record))
+		if (record && !fp_record_is_pair(record) &&
+		    !fp_window_knows(&session->window, record))
 			error = fp_questions_ask(&session->resolver, record);
 	}
 	if (!error)
@@ -117,16 +118,16 @@ static int count_pair(struct fp_session *session, uint32_t set, const struct dra
 		      const struct fp_stack_record *pair)
 {
 	struct fp_window_pair both = { .pair = pair };
-	int error = fp_window_pair_resolve(&session->window, &session->resolver,
-					   fp_records_find(&session->records, set,
-							   fp_pair_key(pair, FP_PAIR_SLEEPER)),
-					   &both.sleeper);
+	int error = fp_window_pair_resolve(
+	    &session->window, &session->resolver,
+	    fp_records_find(&session->records, set, fp_pair_key(pair, FP_PAIR_SLEEPER)),
+	    &both.sleeper);
 
 	if (!error)
-		error = fp_window_pair_resolve(&session->window, &session->resolver,
-					       fp_records_find(&session->records, set,
-							       fp_pair_key(pair, FP_PAIR_WAKER)),
-					       &both.waker);
+		error = fp_window_pair_resolve(
+		    &session->window, &session->resolver,
+		    fp_records_find(&session->records, set, fp_pair_key(pair, FP_PAIR_WAKER)),
+		    &both.waker);
 	if (error)
 		return error;
 	session->stats.stacks_lost[FP_SOURCE_WAKER] +=
@@ -206,8 +207,7 @@ static int hand_out_window(struct fp_session *session, struct fp_profile **ret_p
 	};
 
 	for (int source = 0; source < FP_SOURCE_COUNT; source++)
-		facts.hook[source] =
-		    fp_sampler_hook(session->sampler, (enum fp_source)source);
+		facts.hook[source] = fp_sampler_hook(session->sampler, (enum fp_source)source);
 
 	return fp_window_close(&session->window, &facts, ret_profile);
 }

@@ -70,7 +70,7 @@ bool fp_window_knows(const struct fp_window *window, const struct fp_stack_recor
 }
 
 int fp_window_resolve(struct fp_window *window, struct fp_resolver *resolver,
-			const struct fp_stack_record *record, struct fp_resolved **ret)
+		      const struct fp_stack_record *record, struct fp_resolved **ret)
 {
 	struct known *known = fp_hashmap_put(&window->resolved, &record->key, NULL);
 	int error = known ? 0 : -ENOMEM;
@@ -101,7 +101,7 @@ static void count_walk_end(uint64_t *counters, enum fp_walk_end end, uint64_t co
 }
 
 int fp_window_count_quality(struct fp_window *window, enum fp_profile_type type,
-			 const struct fp_resolved *resolved, uint64_t count)
+			    const struct fp_resolved *resolved, uint64_t count)
 {
 	uint64_t *counters = window->profile->quality[type].counters;
 	struct fp_build_quality *build;
@@ -175,6 +175,15 @@ int fp_window_count(struct fp_window *window, struct fp_resolver *resolver, enum
 	return error ? error : fp_profile_sample(window->profile, &sample);
 }
 
+// Widens the range [*min, *max] to hold another one.
+static void widen(bool first, uint64_t from, uint64_t to, uint64_t *min, uint64_t *max)
+{
+	if (first || from < *min)
+		*min = from;
+	if (to > *max)
+		*max = to;
+}
+
 void fp_window_epoch(struct fp_window *window, const struct fp_epoch *epoch)
 {
 	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
@@ -183,10 +192,10 @@ void fp_window_epoch(struct fp_window *window, const struct fp_epoch *epoch)
 		fp_durations_add(&window->durations[row], &epoch->durations[row]);
 	if (fp_epoch_entries(epoch) > window->entries_peak)
 		window->entries_peak = fp_epoch_entries(epoch);
-	if (window->epochs == 0 || epoch->quantum_min_ns < window->quantum_min_ns)
-		window->quantum_min_ns = epoch->quantum_min_ns;
-	if (epoch->quantum_max_ns > window->quantum_max_ns)
-		window->quantum_max_ns = epoch->quantum_max_ns;
+	widen(window->epochs == 0, epoch->quantum_min_ns, epoch->quantum_max_ns,
+	      &window->quantum_min_ns, &window->quantum_max_ns);
+	widen(window->epochs == 0, epoch->waker_quantum_min_ns, epoch->waker_quantum_max_ns,
+	      &window->waker_quantum_min_ns, &window->waker_quantum_max_ns);
 	if (epoch->weight_max > window->weight_max)
 		window->weight_max = epoch->weight_max;
 	window->cut_missed += epoch->cut_missed;

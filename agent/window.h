@@ -24,6 +24,7 @@ struct fp_window {
 	uint64_t sideband_lost;
 	struct fp_durations durations[FP_DURATIONS_ROWS]; // of all intervals, kept or not
 	uint64_t quantum_min_ns, quantum_max_ns, weight_max, cut_missed;
+	uint64_t waker_quantum_min_ns, waker_quantum_max_ns;
 	uint32_t entries_peak, epochs;
 	struct fp_moment start, end;
 	uint32_t tgid; // the one process, or 0

@@ -49,8 +49,7 @@ static int put_waker(struct fp_profile *profile, const struct fp_window_stack *w
 		return 0; // a rule does not want its stack; that it woke stays
 	stack = &profile->stacks[waker->resolved.stack];
 	for (uint32_t i = 0; i < stack->count; i++)
-		frames[(*ret_count)++] =
-		    profile->stack_frames[stack->first + stack->count - 1 - i];
+		frames[(*ret_count)++] = profile->stack_frames[stack->first + stack->count - 1 - i];
 	return 0;
 }
 
@@ -60,7 +59,7 @@ static int put_marker(struct fp_profile *profile, const struct fp_window_stack *
 	char name[64];
 
 	if (!waker->known)
-		snprintf(name, sizeof(name), "[woken]");
+		snprintf(name, sizeof(name), "[woken by an unknown thread]");
 	else if (waker->resolved.interrupt)
 		snprintf(name, sizeof(name), "[woken by an interrupt]");
 	else

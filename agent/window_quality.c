@@ -89,7 +89,7 @@ static void add_intervals(uint64_t *counters, const struct fp_durations *duratio
 static void state_estimate(struct fp_window *window, enum fp_source source,
 			   const struct fp_window_facts *facts)
 {
-	bool ready = source == FP_SOURCE_RUNQUEUE;
+	bool ready = source == FP_SOURCE_RUNQUEUE, waker = source == FP_SOURCE_WAKER;
 	const struct fp_durations *cut =
 	    &window->durations[ready ? FP_DURATIONS_CUT_READY : FP_DURATIONS_CUT_BLOCKED];
 	uint64_t *counters = window->profile->quality[fp_window_type(source)].counters;
@@ -99,8 +99,10 @@ static void state_estimate(struct fp_window *window, enum fp_source source,
 	add_intervals(counters, cut);
 	for (int i = 0; i < FP_DURATION_BUCKETS; i++)
 		counters[FP_QUALITY_INTERVALS_CUT] += cut->count[i];
-	counters[FP_QUALITY_QUANTUM_MIN_NS] = window->quantum_min_ns;
-	counters[FP_QUALITY_QUANTUM_MAX_NS] = window->quantum_max_ns;
+	counters[FP_QUALITY_QUANTUM_MIN_NS] =
+	    waker ? window->waker_quantum_min_ns : window->quantum_min_ns;
+	counters[FP_QUALITY_QUANTUM_MAX_NS] =
+	    waker ? window->waker_quantum_max_ns : window->quantum_max_ns;
 	counters[FP_QUALITY_WEIGHT_MAX] = window->weight_max;
 	counters[FP_QUALITY_WALK_BUDGET] = facts->quantum_fixed ? 0 : facts->walk_budget;
 }

@@ -162,6 +162,9 @@ struct fp_offcpu_control {
 	fp_u64 slice_walks; /* walks per slice before the brake doubles both; at least 1 */
 };
 
+#define FP_QUANTUM_LEAST  1000ULL      /* what the brake doubles when every interval is kept */
+#define FP_QUANTUM_MOST	  (1ULL << 46) /* 19.5 hours */
+#define FP_WEIGHT_MOST	  (1ULL << 20)
 #define FP_BRAKE_SLICE_NS 100000000ULL
 
 struct fp_brake { /* shared by all CPUs */
@@ -181,17 +184,17 @@ struct fp_durations {
 };
 
 enum fp_duration_row { /* per epoch */
-	FP_DURATIONS_BLOCKED,
-	FP_DURATIONS_READY,
-	FP_DURATIONS_CUT_BLOCKED, /* parts cut off when a window closed: of visits alone */
-	FP_DURATIONS_CUT_READY,
-	FP_DURATIONS_ROWS
+		       FP_DURATIONS_BLOCKED,
+		       FP_DURATIONS_READY,
+		       FP_DURATIONS_CUT_BLOCKED, /* parts cut off when a window closed: of visits alone */
+		       FP_DURATIONS_CUT_READY,
+		       FP_DURATIONS_ROWS
 };
 
-enum fp_visit_kind { /* what a visit of all tasks does; FP_PROGRAM_BLOCKED */
-	FP_VISIT_MARK, /* sampling begins: those away already are away from now on */
-	FP_VISIT_SUM,  /* how many are away, and for how long in all */
-	FP_VISIT_CUT   /* a window closes: each interval ends here and the next one begins */
+enum fp_visit_kind {		    /* what a visit of all tasks does; FP_PROGRAM_BLOCKED */
+		     FP_VISIT_MARK, /* sampling begins: those away already are away from now on */
+		     FP_VISIT_SUM,  /* how many are away, and for how long in all */
+		     FP_VISIT_CUT /* a window closes: each interval ends here and the next one begins */
 };
 
 struct fp_visit {

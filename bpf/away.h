@@ -22,7 +22,7 @@ FP_TOTALS_MAP(offcpu_totals, ROWS);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, FP_EPOCHS * FP_DURATIONS_ROWS);
+	__uint(max_entries, FP_EPOCHS *FP_DURATIONS_ROWS);
 	__type(key, u32);
 	__type(value, struct fp_durations);
 } offcpu_durations SEC(".maps");
@@ -50,7 +50,7 @@ struct kept {
 struct away {
 	u64 word; /* fp_away_word; 0: not away */
 	u64 woken_ns;
-	u64 ran_ns; /* CPU time it had used when it left */
+	u64 ran_ns;	 /* CPU time it had used when it left */
 	u64 waker_value; /* what the interval counts for under its waker; 0: not kept */
 	struct fp_key waker_key;
 	struct kept kept[2]; /* which of them: FP_AWAY_SLOT of the word */
@@ -134,25 +134,27 @@ static __always_inline void brake_walk(volatile struct fp_brake *brake,
 		return;
 	}
 	walks = __sync_lock_test_and_set(&brake->walks, 1);
-	brake->level = fp_brake_carry(brake->level, walks, control->slice_walks,
-				      elapsed / FP_BRAKE_SLICE_NS);
+	brake->level =
+	    fp_brake_carry(brake->level, walks, control->slice_walks, elapsed / FP_BRAKE_SLICE_NS);
 }
 
-static __always_inline u64 brake_quantum(volatile struct fp_brake *brake,
-					 volatile struct fp_offcpu_control *control, u64 now)
+/*
+ * The value an interval counts for; 0: not kept. `wakers`: by the quantum of wake-ups. A function
+ * to the verifier too, so that its branches do not multiply those of the walk.
+ */
+__attribute__((noinline)) u64 fp_keep_interval(u64 duration_ns, u64 now, u32 wakers)
 {
+	volatile struct fp_offcpu_control *control = wakers ? &fp_waker_control : &fp_control;
+	volatile struct fp_brake *brake = wakers ? &fp_waker_brake : &fp_brake;
 	u64 quantum = fp_quantum_raised(control->quantum_ns, brake_level(brake, control, now));
 
 	if (quantum > brake->quantum_max_ns)
 		brake->quantum_max_ns = quantum;
-	return quantum;
-}
-
-/* The value an interval counts for; 0: not kept. */
-static __always_inline u64 keep_interval(u64 duration_ns, u64 quantum_ns)
-{
-	return duration_ns >= quantum_ns ? duration_ns
-					 : fp_threshold_value(duration_ns, quantum_ns, lot());
+	if (duration_ns >= quantum)
+		return duration_ns;
+	if (quantum < FP_QUANTUM_NARROW)
+		return fp_threshold_narrow(duration_ns, quantum, bpf_get_prandom_u32());
+	return fp_threshold_value(duration_ns, quantum, lot());
 }
 
 /* fp_way_out: how many departures this one stands for; 0: it is left out. */

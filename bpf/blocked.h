@@ -200,7 +200,8 @@ static __always_inline enum fp_outcome cut_way_out(struct fp_scratch *scratch,
 	struct fp_key key = kept->key;
 
 	part->next_word ^= FP_AWAY_SLOT;
-	keep_next_part(scratch, task, kept_slot(away, part->next_word), part->reason, epoch, totals);
+	keep_next_part(scratch, task, kept_slot(away, part->next_word), part->reason, epoch,
+		       totals);
 	if (!move_word(away, part->word, part->next_word))
 		return FP_OUTCOME_RETURNED;
 	fp_visit.cut++;

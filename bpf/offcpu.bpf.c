@@ -121,30 +121,32 @@ static __always_inline enum fp_outcome take_departure(struct task_struct *task,
 }
 
 /* Values of the parts under the stack the task left with. */
-static __always_inline void close_way_out(struct fp_scratch *scratch, struct task_struct *task,
-					  const struct ended *ended, u32 epoch,
-					  struct fp_totals *in, struct fp_totals *ready)
+static __always_inline void close_way_out(struct task_struct *task, const struct ended *ended,
+					  u32 epoch, struct fp_totals *in, struct fp_totals *ready)
 {
 	const struct kept *kept = kept_slot(ended->away, ended->word);
-	u64 weight = kept->weight;
 	const struct fp_key *ready_key = ended->blocked ? &kept->ready_key : &kept->key;
-	enum fp_outcome outcome = FP_OUTCOME_NOT_KEPT;
+	struct fp_scratch *scratch;
+	u64 weight = kept->weight;
+	u32 zero = 0;
 
-	if (ended->blocked) {
-		if (weight)
-			outcome = count_kept(scratch, task, &kept->key, FP_SOURCE_OFFCPU, epoch,
-					     ended->blocked_ns * weight, in);
-		fp_outcome(in, outcome);
+	scratch = weight ? bpf_map_lookup_elem(&offcpu_scratch, &zero) : NULL;
+	if (!scratch) {
+		in->outcomes[weight ? FP_OUTCOME_NO_SCRATCH : FP_OUTCOME_NOT_KEPT] +=
+		    ended->blocked;
+		ready->outcomes[weight ? FP_OUTCOME_NO_SCRATCH : FP_OUTCOME_NOT_KEPT] +=
+		    ended->ready;
+		return;
 	}
-	if (ended->ready) {
-		outcome = FP_OUTCOME_NOT_KEPT;
-		if (weight)
-			outcome = count_kept(scratch, task, ready_key, FP_SOURCE_RUNQUEUE, epoch,
-					     ended->ready_ns * weight, ready);
-		fp_outcome(ready, outcome);
-	}
-	if (ended->away->waker_value && weight)
-		count_waker(scratch, task, ended->away, &kept->key, away_reason(ended->word), epoch);
+	if (ended->blocked)
+		fp_outcome(in, count_kept(scratch, task, &kept->key, FP_SOURCE_OFFCPU, epoch,
+					  ended->blocked_ns * weight, in));
+	if (ended->ready)
+		fp_outcome(ready, count_kept(scratch, task, ready_key, FP_SOURCE_RUNQUEUE, epoch,
+					     ended->ready_ns * weight, ready));
+	if (ended->away->waker_value)
+		count_waker(scratch, task, ended->away, &kept->key, away_reason(ended->word),
+			    epoch);
 }
 
 /*
@@ -172,24 +174,26 @@ __attribute__((noinline)) int fp_count_current(u32 row, u32 epoch, u32 state, u6
 	return fp_outcome(totals, outcome);
 }
 
-/* The same with the stack taken here, if any part is kept. */
-static __always_inline void close_here(void *context, struct fp_scratch *scratch,
-				       struct task_struct *task, const struct ended *ended,
-				       u32 epoch, struct fp_totals *in, struct fp_totals *ready)
+/* The same with the stack taken here, of what is kept. */
+static __always_inline void close_kept(void *context, struct task_struct *task,
+				       const struct ended *ended, u64 blocked_value,
+				       u64 ready_value, u32 epoch, struct fp_totals *in,
+				       struct fp_totals *ready)
 {
-	u64 blocked_value = 0, ready_value = 0, waker_value = ended->away->waker_value;
-	u64 quantum = brake_quantum(&fp_brake, &fp_control, ended->now);
 	enum fp_away_reason reason = away_reason(ended->word);
+	u64 waker_value = ended->away->waker_value;
+	struct fp_scratch *scratch;
+	u32 zero = 0;
 
-	if (ended->blocked)
-		blocked_value = keep_interval(ended->blocked_ns, quantum);
-	if (ended->ready)
-		ready_value = keep_interval(ended->ready_ns, quantum);
-	if (blocked_value || ready_value || waker_value) {
-		in->walks++;
-		brake_walk(&fp_brake, &fp_control, ended->now);
-		take_stack(context, scratch, task, epoch);
+	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
+	if (!scratch) {
+		in->outcomes[FP_OUTCOME_NO_SCRATCH] += ended->blocked;
+		ready->outcomes[FP_OUTCOME_NO_SCRATCH] += ended->ready;
+		return;
 	}
+	in->walks++;
+	brake_walk(&fp_brake, &fp_control, ended->now);
+	take_stack(context, scratch, task, epoch);
 	if (ready_value)
 		fp_count_current(ROW_READY, epoch, ended->blocked ? FP_AWAY_WOKEN : reason,
 				 ready_value);
@@ -203,13 +207,29 @@ static __always_inline void close_here(void *context, struct fp_scratch *scratch
 		count_waker(scratch, task, ended->away, &scratch->record.key, reason, epoch);
 }
 
+static __always_inline void close_here(void *context, struct task_struct *task,
+				       const struct ended *ended, u32 epoch, struct fp_totals *in,
+				       struct fp_totals *ready)
+{
+	u64 blocked_value = 0, ready_value = 0;
+
+	if (ended->blocked)
+		blocked_value = fp_keep_interval(ended->blocked_ns, ended->now, 0);
+	if (ended->ready)
+		ready_value = fp_keep_interval(ended->ready_ns, ended->now, 0);
+	if (blocked_value || ready_value || ended->away->waker_value) {
+		close_kept(context, task, ended, blocked_value, ready_value, epoch, in, ready);
+		return;
+	}
+	in->outcomes[FP_OUTCOME_NOT_KEPT] += ended->blocked;
+	ready->outcomes[FP_OUTCOME_NOT_KEPT] += ended->ready;
+}
+
 static __always_inline int come_back(void *context, struct task_struct *task, u32 epoch)
 {
 	struct fp_totals *in = totals_row(epoch, ROW_IN), *ready = totals_row(epoch, ROW_READY);
-	struct fp_scratch *scratch;
 	enum fp_outcome outcome;
 	struct ended ended;
-	u32 zero = 0;
 
 	if (!in || !ready)
 		return 0; /* cannot be: the rows are within the array */
@@ -225,15 +245,10 @@ static __always_inline int come_back(void *context, struct task_struct *task, u3
 		ready->runs++;
 		note_duration(epoch, FP_DURATIONS_READY, ended.ready_ns);
 	}
-	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
-	if (!scratch) {
-		in->outcomes[FP_OUTCOME_NO_SCRATCH] += ended.blocked;
-		ready->outcomes[FP_OUTCOME_NO_SCRATCH] += ended.ready;
-	} else if (fp_way_out) {
-		close_way_out(scratch, task, &ended, epoch, in, ready);
-	} else {
-		close_here(context, scratch, task, &ended, epoch, in, ready);
-	}
+	if (fp_way_out)
+		close_way_out(task, &ended, epoch, in, ready);
+	else
+		close_here(context, task, &ended, epoch, in, ready);
 	return 0;
 }
 

@@ -19,7 +19,7 @@
 struct fp_scratch {
 	struct fp_stack_record record;
 	u64 frames[FP_WALK_SLOTS + FP_MAX_FRAMES +
-		   1]; /* room for a helper's whole write at any slot */
+		   1];	     /* room for a helper's whole write at any slot */
 	struct fp_hash hash; /* of task and frames, for keys that add to it */
 };
 

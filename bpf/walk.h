@@ -58,8 +58,8 @@ static inline __attribute__((always_inline)) int fp_walk_goes_on(struct fp_walk 
 }
 
 /* Takes the pair that was read at the frame pointer as step `index`. */
-static inline __attribute__((always_inline)) long
-fp_walk_take(struct fp_walk *walk, fp_u32 index, const fp_u64 pair[2])
+static inline __attribute__((always_inline)) long fp_walk_take(struct fp_walk *walk, fp_u32 index,
+							       const fp_u64 pair[2])
 {
 	if (pair[1] < FP_USER_LOW || pair[1] > FP_USER_HIGH) {
 		walk->end = pair[1] ? FP_WALK_END_BROKEN : FP_WALK_END_ROOT;

@@ -34,15 +34,15 @@ enum fp_build_kind {
 
 // Values are on the wire.
 enum fp_profile_type {
-	FP_PROFILE_CPU = 1,	// value = samples; nanoseconds = samples × period_ns
-	FP_PROFILE_OFF_CPU = 2, // value = nanoseconds blocked
+	FP_PROFILE_CPU = 1,	  // value = samples; nanoseconds = samples × period_ns
+	FP_PROFILE_OFF_CPU = 2,	  // value = nanoseconds blocked
 	FP_PROFILE_RUN_QUEUE = 3, // value = nanoseconds ready to run but not running
 	FP_PROFILE_WAKER = 4,	  // value = nanoseconds blocked, by who ended it
 };
 #define FP_PROFILE_TYPES 5 // array size for indexing by type
 // "cpu", "off_cpu", "run_queue", "waker"
 const char *fp_profile_type_name(enum fp_profile_type type);
-int fp_profile_type_from_name(const char *name);	     // or -ENOENT
+int fp_profile_type_from_name(const char *name); // or -ENOENT
 
 #define FP_BUILD_ID_MAX 32
 #define FP_STACK_ID_LEN 16

@@ -96,9 +96,9 @@ static void choose(struct bpf_object *object, const struct variant *variant, boo
 	set_flag(object, "fp_run_queue", variant->run_queue);
 	set_flag(object, "fp_wakers", variant->wakers);
 	assert_int_equal(set_variable(object, ".rodata", "fp_tgid", &tgid, 4), 0);
-	assert_int_equal(set_variable(object, ".rodata", "fp_cgroup_subsystem",
-				      &variant->cgroup_subsystem, 4),
-			 0);
+	assert_int_equal(
+	    set_variable(object, ".rodata", "fp_cgroup_subsystem", &variant->cgroup_subsystem, 4),
+	    0);
 	autoload(object, "cpu_tick_twin", true);
 	autoload(object, "offcpu_visit", true);
 	autoload(object, "offcpu_waking", variant->run_queue || variant->wakers);

@@ -61,7 +61,7 @@ def main():
     build = arguments().build
     skip_unless_live()
     check = Check()
-    seconds, rates = (30, ("99", "199")) if full() else (12, ("199",))
+    seconds, rates = (30, ("99", "199")) if full() else (8, ("199",))
     programs = build / "tests" / "programs"
 
     for hz in rates:

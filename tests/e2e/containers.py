@@ -19,11 +19,12 @@ FEWEST = 20  # samples
 
 
 def loop(name):
-    """A process that goes on, and beside it many that hardly live."""
+    """A process that goes on, and beside it many that hardly live. The container stays until its
+    input ends: podman knows nothing of one that has gone while the next was started."""
     return ["/bin/sh", "-c",
             f"/load/{name} --seconds {RUN_S} >/dev/null & "
             f"for i in $(seq {SHORT_RUNS}); do /load/{name}-brief --seconds {SHORT_S} "
-            ">/dev/null; done; wait"]
+            ">/dev/null; done; wait; read -r end"]
 
 
 def check_id(check, watch, name, identity, what):

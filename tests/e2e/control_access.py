@@ -15,7 +15,7 @@ import time
 from control_agent import Agent, Folder, as_user, wait_for
 from reference import Check, arguments, skip, skip_unless_live
 
-ALICE, BOB, GROUP = "games", "mail", "news"
+ALICE, BOB, CAROL, GROUP = "games", "mail", "lp", "news"
 PAUSE_S = 11  # between two snapshots of a user
 
 UNDUMPABLE = "import ctypes,time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print(flush=True); " \
@@ -104,11 +104,10 @@ def check_turns(check, agent, pid):
 
 
 def check_exec(check, agent, set_uid):
-    """The right is lost while the snapshot runs."""
-    time.sleep(PAUSE_S)
-    with Process(ALICE, [sys.executable, "-c", LATER_SET_UID, set_uid], speaks=True) as changing:
+    """The right is lost while the snapshot runs. Its user has taken none yet and need not wait."""
+    with Process(CAROL, [sys.executable, "-c", LATER_SET_UID, set_uid], speaks=True) as changing:
         taking = subprocess.Popen(
-            [*as_user(ALICE), agent.agentctl, "--socket", agent.socket, "snapshot", "--pid",
+            [*as_user(CAROL), agent.agentctl, "--socket", agent.socket, "snapshot", "--pid",
              str(changing.pid), "--duration", "20s", "--raw", "--format", "folded"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(1)

@@ -15,7 +15,7 @@ def main():
     build = arguments().build
     skip_unless_live()
     check = Check()
-    seconds = 60 if full() else 20
+    seconds = 60 if full() else 10
     cpus = len(os.sched_getaffinity(0))
 
     for hz, threads in ((99, 1), (99, cpus), (499, cpus)):

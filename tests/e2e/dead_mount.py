@@ -68,7 +68,7 @@ def stuck(pid):
 
 def check_watched(check, watch, build, what):
     """What a user has of a host with a dead file system."""
-    live = subprocess.Popen([build / "tests" / "programs" / "spin", "--seconds", "6"],
+    live = subprocess.Popen([build / "tests" / "programs" / "spin", "--seconds", "3"],
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     live.wait()
     watch.settle()

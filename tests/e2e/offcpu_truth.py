@@ -61,7 +61,7 @@ def main():
     build = arguments().build
     skip_unless_live()
     check = Check()
-    seconds = 40 if full() else 8
+    seconds = 40 if full() else 6
 
     for hook in HOOKS:
         if not offered(hook):

@@ -9,7 +9,15 @@ set -uo pipefail
 
 SOURCE_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 readonly QUICKSTART=$SOURCE_DIR/deploy/quickstart.sh
-readonly SECONDS_TO_RUN=45
+# Built from nothing with FP_TEST_FULL, else in the build that is tested, which has the same flags.
+if [ "${FP_TEST_FULL:-0}" = 1 ]; then
+  SECONDS_TO_RUN=45
+  KEPT_BUILD=
+else
+  SECONDS_TO_RUN=20
+  KEPT_BUILD=${FP_BINARY_DIR:-}
+fi
+readonly SECONDS_TO_RUN KEPT_BUILD
 readonly START_LIMIT_S=600 # a build from nothing on a busy machine
 failures=0
 checks=0
@@ -134,7 +142,7 @@ kill "$holder"
 wait "$holder" 2>/dev/null
 
 port=$(free_port)
-"$QUICKSTART" --seconds "$SECONDS_TO_RUN" --port "$port" --keep-build "$work/build" \
+"$QUICKSTART" --seconds "$SECONDS_TO_RUN" --port "$port" --keep-build "${KEPT_BUILD:-$work/build}" \
   >"$work/output" 2>&1 </dev/null &
 running=$!
 limit=$((SECONDS + START_LIMIT_S))

@@ -10,13 +10,14 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 SKIP = 77
-MARGIN_S = 3  # attached before the first piece of work, detached after the last
+LIMIT_S = 60  # of a snapshot, beyond the work; it is ended when that is done
 
 
 class Check:
@@ -177,7 +178,7 @@ def snapshot(build, name, program_options, seconds, *options, agent=None):
         output = pathlib.Path(folder) / "folded"
         child = subprocess.Popen(
             [build / "agent" / "agentctl", "snapshot", *way, "--pid", str(program.pid),
-             "--duration", f"{seconds + 2 * MARGIN_S}s", "--format", "folded", "-o", output,
+             "--duration", f"{seconds + LIMIT_S}s", "--format", "folded", "-o", output,
              *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True)
@@ -186,7 +187,8 @@ def snapshot(build, name, program_options, seconds, *options, agent=None):
             truth = program.work()
             if child.poll() is not None:
                 raise RuntimeError("the snapshot ended before the work did")
-            _, errors = child.communicate(timeout=seconds + 60)
+            child.send_signal(signal.SIGINT)
+            _, errors = child.communicate(timeout=60)
         finally:
             if child.poll() is None:
                 child.kill()

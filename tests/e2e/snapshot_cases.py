@@ -89,7 +89,7 @@ def check_processes(check, take):
           f"a kernel thread ({result.stderr.strip()})")
     began = time.monotonic()
     with Spinner() as pid:
-        threading.Timer(6, os.kill, (int(pid), signal.SIGTERM)).start()
+        threading.Timer(3, os.kill, (int(pid), signal.SIGTERM)).start()
         result = take("--pid", pid, "--duration", "60s", "--format", "folded")
     check(result.returncode == 0 and "ended after" in result.stderr and
           folded_sum(result.stdout) > 0 and time.monotonic() - began < 50,

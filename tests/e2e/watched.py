@@ -19,7 +19,7 @@ class Watch:
                                    *collector_flags)
         self.agent = Agent(build, folder, {
             ("cpu", "hz"): str(HZ), ("off_cpu", "enabled"): "no",
-            ("window", "jitter_percent"): "0",
+            ("window", "length"): "1s", ("window", "jitter_percent"): "0",
             ("collector", "url"): f"http://127.0.0.1:{self.collector.port}",
             ("collector", "retry_max"): "1s", **(settings or {})})
 

@@ -6,7 +6,7 @@
 set -eu
 program=$1
 corpus=$2
-seconds=${FP_FUZZ_SECONDS:-10}
+seconds=${FP_FUZZ_SECONDS:-5}
 [ "${FP_TEST_FULL:-0}" = 1 ] && seconds=${FP_FUZZ_SECONDS:-300}
 
 [ -n "$(ls -A "$corpus" 2>/dev/null)" ] || {
