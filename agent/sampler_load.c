@@ -79,7 +79,6 @@ static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 		skeleton->rodata->fp_max_user_frames = config->max_user_frames;
 	skeleton->rodata->fp_kernel_threads = config->kernel_threads_off_cpu;
 	skeleton->rodata->fp_way_out = sampler->hook == FP_HOOK_WAY_OUT;
-	skeleton->rodata->fp_unsure_return = sampler->hook == FP_HOOK_FEXIT;
 	skeleton->rodata->fp_run_queue = config->run_queue;
 	skeleton->rodata->fp_wakers = config->waker;
 	skeleton->rodata->fp_has_prev_state = fp_btf_tracepoint_arguments(btf, "sched_switch") >= 4;

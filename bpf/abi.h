@@ -71,6 +71,8 @@ enum fp_program {
 	X(NO_STORAGE, DROPPED, "no_storage", "no task storage could be had for the departure")     \
 	X(CLOCK_BACKWARDS, DROPPED, "clock_backwards",                                             \
 	  "the return was stamped before the departure")                                           \
+	X(RETURN_UNSEEN, DROPPED, "return_unseen",                                                 \
+	  "kept, but the hook that takes its stack did not run when the task was back")            \
 	X(NO_SCRATCH, DROPPED, "no_scratch", "per-CPU scratch memory was missing")
 
 #define FP_OUTCOME_ENUM(id, class, label, text) FP_OUTCOME_##id,

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * away: what is known of a task that has left the CPU, and what its time away counts for:
- * the departure in task storage, the lot that keeps an interval, the brake, the durations of
- * all intervals, and the way of a kept part into the count map.
+ * its departure, the lot that keeps an interval, the brake, the durations of all intervals, and
+ * the way of a kept part into the count map.
  * Invariant: whoever takes a departure's word (return, cut) owns the interval up to then; the
  * word changes hands atomically, so no time is counted twice.
+ *
+ * Task storage costs as much as everything else a switch needs, since its lookup is a call. So
+ * the word alone stands in an array of 65,536 slots, by the lower bits of the task's id, with the
+ * upper ones as its tag; the slot belongs to whoever is away in it. Who finds it taken, and
+ * sessions that must know more than the word, use task storage. A dying task gives its slot back.
  */
 #ifndef FLEETPROF_AWAY_H
 #define FLEETPROF_AWAY_H
@@ -29,8 +34,14 @@ struct {
 
 /* What this CPU's programs hand on to one another. */
 struct cpu_state {
-	u64 switch_ns; /* of the last sched_switch: when the task that runs now came back */
-	u64 lots;      /* state of the generator of random numbers */
+	u64 lots; /* state of the generator of random numbers */
+	/* What a task counts for that has come back, until the hook in its context takes its
+	 * stack: in part or not at all 0. */
+	u64 blocked_value, ready_value, waker_value;
+	struct fp_key waker_key;
+	u32 pid; /* whose; 0: nothing is owed */
+	u32 reason;
+	bool blocked, ready; /* there is such a part */
 };
 
 struct {
@@ -42,7 +53,6 @@ struct {
 
 /* Settings, fixed before load. */
 const volatile bool fp_way_out;	       /* stacks on the way out, no hook on the way in */
-const volatile bool fp_unsure_return;  /* the hook on the way in may miss a return */
 const volatile bool fp_has_prev_state; /* sched_switch passes prev_state (5.18+) */
 const volatile bool fp_kernel_threads; /* count kernel threads too */
 const volatile bool fp_run_queue;      /* time ready to run is a profile of its own */
@@ -61,12 +71,11 @@ struct kept {
 };
 
 struct away {
-	u64 word; /* fp_away_word; 0: not away */
+	u64 word; /* fp_away_word; its tag is the index into `kept` */
 	u64 woken_ns;
-	u64 ran_ns;	 /* CPU time it had used when it left */
 	u64 waker_value; /* what the interval counts for under its waker; 0: not kept */
 	struct fp_key waker_key;
-	struct kept kept[2]; /* which of them: FP_AWAY_SLOT of the word */
+	struct kept kept[2];
 };
 
 struct {
@@ -75,6 +84,24 @@ struct {
 	__type(key, int);
 	__type(value, struct away);
 } departures SEC(".maps");
+
+#define SLOTS	  65536 /* a power of two; task ids are below 2^22, so tags below 64 */
+#define SLOT_BITS 16
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SLOTS);
+	__type(key, u32);
+	__type(value, u64);
+} away_slots SEC(".maps");
+
+fp_u64 fp_crowded; /* departures in task storage for want of a slot */
+
+/* Whether departures need more than a word. */
+static __always_inline bool know_more(void)
+{
+	return fp_way_out || fp_run_queue || fp_wakers;
+}
 
 static __always_inline struct fp_totals *totals_row(u32 epoch, u32 row)
 {
@@ -95,7 +122,83 @@ static __always_inline bool away_ready(u64 word)
 
 static __always_inline struct kept *kept_slot(struct away *away, u64 word)
 {
-	return word & FP_AWAY_SLOT ? &away->kept[1] : &away->kept[0];
+	return fp_away_tag(word) ? &away->kept[1] : &away->kept[0];
+}
+
+/* Where the word of a task is or would be. */
+struct place {
+	u64 *word;	   /* NULL: nowhere */
+	struct away *away; /* what is known besides; NULL: it is a slot */
+};
+
+static __always_inline u64 *slot_of(struct task_struct *task)
+{
+	u32 index = (u32)task->pid & (SLOTS - 1);
+
+	return bpf_map_lookup_elem(&away_slots, &index);
+}
+
+static __always_inline u32 tag_of(struct task_struct *task)
+{
+	return (u32)task->pid >> SLOT_BITS;
+}
+
+static __always_inline void find_stored(struct task_struct *task, u64 flags, struct place *ret)
+{
+	ret->away = bpf_task_storage_get(&departures, task, 0, flags);
+	ret->word = ret->away ? &ret->away->word : NULL;
+}
+
+/* The place of a task that may be away. */
+static __always_inline void find_away(struct task_struct *task, struct place *ret)
+{
+	u64 word;
+
+	ret->away = NULL;
+	ret->word = know_more() ? NULL : slot_of(task);
+	if (ret->word) {
+		word = *(volatile u64 *)ret->word;
+		if (word && fp_away_tag(word) == tag_of(task))
+			return;
+	}
+	ret->word = NULL;
+	if (know_more() || fp_crowded)
+		find_stored(task, 0, ret);
+}
+
+/*
+ * A place for the departure `word` of a task: a free slot, which then holds it, or storage, which
+ * does not yet. Returns whether the task was still away in it: it came back unseen.
+ */
+static __always_inline bool find_room(struct task_struct *task, u64 word, struct place *ret)
+{
+	u64 old;
+
+	ret->away = NULL;
+	ret->word = know_more() ? NULL : slot_of(task);
+	if (ret->word) {
+		old = __sync_val_compare_and_swap(ret->word, 0, word);
+		if (!old)
+			return false;
+		if (fp_away_tag(old) == tag_of(task)) {
+			__sync_lock_test_and_set(ret->word, word);
+			return true;
+		}
+	}
+	find_stored(task, BPF_LOCAL_STORAGE_GET_F_CREATE, ret);
+	if (!ret->word)
+		return false;
+	if (!know_more())
+		__sync_fetch_and_add(&fp_crowded, 1);
+	return *(volatile u64 *)ret->word != 0;
+}
+
+/* Empties the place; the word that was in it. */
+static __always_inline u64 take_word(const struct place *place)
+{
+	if (place->away && !know_more())
+		__sync_fetch_and_add(&fp_crowded, -1);
+	return __sync_lock_test_and_set(place->word, 0);
 }
 
 /* FP_AWAY_RUNNING: not blocked. */

@@ -123,9 +123,9 @@ static __always_inline void keep_next_part(struct fp_scratch *scratch, struct ta
 	kept->weight = weight ? weight : 1;
 }
 
-static __always_inline bool move_word(struct away *away, u64 from, u64 to)
+static __always_inline bool move_word(const struct place *place, u64 from, u64 to)
 {
-	return __sync_val_compare_and_swap(&away->word, from, to) == from;
+	return __sync_val_compare_and_swap(place->word, from, to) == from;
 }
 
 static __always_inline void count_open(u64 duration_ns)
@@ -144,23 +144,26 @@ static __always_inline void mark(struct fp_scratch *scratch, struct task_struct 
 				 struct fp_totals *totals)
 {
 	enum fp_away_reason reason = sleep_reason(task_state(task));
-	struct away *away;
+	struct place place;
 	u64 word;
 
 	if (reason == FP_AWAY_RUNNING || task->on_rq || task_state(task) & TASK_DEAD)
 		return;
-	away = bpf_task_storage_get(&departures, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!away || away->word)
+	find_away(task, &place);
+	if (place.word && *(volatile u64 *)place.word)
 		return;
-	away->woken_ns = 0;
-	away->waker_value = 0;
-	away->ran_ns = task->se.sum_exec_runtime;
-	if (fp_way_out)
-		keep_next_part(scratch, task, &away->kept[0], reason, epoch, totals);
-	word = fp_away_word(fp_visit.now_ns, reason, 0);
-	if (move_word(away, 0, word) &&
-	    (task->on_rq || sleep_reason(task_state(task)) == FP_AWAY_RUNNING))
-		move_word(away, word, 0);
+	word = fp_away_word(fp_visit.now_ns, reason, know_more() ? 0 : tag_of(task));
+	find_room(task, word, &place);
+	if (place.away) {
+		place.away->woken_ns = 0;
+		place.away->waker_value = 0;
+		if (fp_way_out)
+			keep_next_part(scratch, task, &place.away->kept[0], reason, epoch, totals);
+		if (!move_word(&place, 0, word))
+			return;
+	}
+	if (place.word && (task->on_rq || sleep_reason(task_state(task)) == FP_AWAY_RUNNING))
+		move_word(&place, word, 0);
 }
 
 /* The part of an interval up to the cut: its end, its reason and what stays. */
@@ -171,7 +174,7 @@ struct part {
 };
 
 static __always_inline enum fp_outcome cut_here(struct fp_scratch *scratch,
-						struct task_struct *task, struct away *away,
+						struct task_struct *task, const struct place *place,
 						const struct part *part, u32 epoch,
 						struct fp_totals *totals)
 {
@@ -181,7 +184,7 @@ static __always_inline enum fp_outcome cut_here(struct fp_scratch *scratch,
 		totals->walks++;
 		take_other_stack(scratch, task, epoch);
 	}
-	if (!move_word(away, part->word, part->next_word))
+	if (!move_word(place, part->word, part->next_word))
 		return FP_OUTCOME_RETURNED;
 	fp_visit.cut++;
 	if (!value)
@@ -191,18 +194,22 @@ static __always_inline enum fp_outcome cut_here(struct fp_scratch *scratch,
 }
 
 static __always_inline enum fp_outcome cut_way_out(struct fp_scratch *scratch,
-						   struct task_struct *task, struct away *away,
-						   struct part *part, u32 epoch,
-						   struct fp_totals *totals)
+						   struct task_struct *task,
+						   const struct place *place, struct part *part,
+						   u32 epoch, struct fp_totals *totals)
 {
-	const struct kept *kept = kept_slot(away, part->word);
-	u64 weight = kept->weight;
-	struct fp_key key = kept->key;
+	struct away *away = place->away;
+	struct fp_key key;
+	u64 weight;
 
-	part->next_word ^= FP_AWAY_SLOT;
+	if (!away)
+		return FP_OUTCOME_NO_STORAGE; /* cannot be: this hook's departures are there */
+	weight = kept_slot(away, part->word)->weight;
+	key = kept_slot(away, part->word)->key;
+	part->next_word ^= 1ULL << FP_AWAY_TAG_SHIFT;
 	keep_next_part(scratch, task, kept_slot(away, part->next_word), part->reason, epoch,
 		       totals);
-	if (!move_word(away, part->word, part->next_word))
+	if (!move_word(place, part->word, part->next_word))
 		return FP_OUTCOME_RETURNED;
 	fp_visit.cut++;
 	if (!weight)
@@ -215,29 +222,33 @@ static __always_inline enum fp_outcome cut_way_out(struct fp_scratch *scratch,
 static __always_inline int cut(struct fp_scratch *scratch, struct task_struct *task, u32 epoch,
 			       struct fp_totals *totals)
 {
-	struct away *away = bpf_task_storage_get(&departures, task, 0, 0);
-	u64 word = away ? *(volatile u64 *)&away->word : 0, now = fp_visit.now_ns, left;
-	struct part part = { .word = word };
+	u64 word, now = fp_visit.now_ns, left;
+	struct place place;
+	struct part part;
 	enum fp_outcome outcome;
 
-	left = word & FP_AWAY_TIME_MASK;
-	if (!away || !word || left >= now)
+	find_away(task, &place);
+	if (!place.word)
 		return 0;
+	word = *(volatile u64 *)place.word;
+	left = fp_away_time(word);
+	if (!word || left >= now)
+		return 0;
+	part.word = word;
 	part.reason = away_reason(word);
 	part.duration_ns = now - left;
-	part.next_word =
-	    ((now + 8) & FP_AWAY_TIME_MASK) | (word & (FP_AWAY_REASON_MASK | FP_AWAY_SLOT));
+	part.next_word = fp_away_moved(word, now);
 	if (fp_visit.kind == FP_VISIT_SUM) {
 		count_open(part.duration_ns);
 		return 0;
 	}
 	totals->runs++;
-	if (!away_ready(word) && away->woken_ns)
+	if (!away_ready(word) && place.away && place.away->woken_ns)
 		outcome = FP_OUTCOME_RETURNED;
 	else if (fp_way_out)
-		outcome = cut_way_out(scratch, task, away, &part, epoch, totals);
+		outcome = cut_way_out(scratch, task, &place, &part, epoch, totals);
 	else
-		outcome = cut_here(scratch, task, away, &part, epoch, totals);
+		outcome = cut_here(scratch, task, &place, &part, epoch, totals);
 	if (outcome != FP_OUTCOME_RETURNED)
 		note_duration(epoch,
 			      away_ready(word) ? FP_DURATIONS_CUT_READY : FP_DURATIONS_CUT_BLOCKED,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * offcpu: time that tasks spend off the CPU. On the way out (sched_switch) only the time and the
- * reason are stored with the task. The interval is closed either in the context of the task
- * that has come back (sched_exit_tp, 6.16+, or fexit of schedule), where its stack is still what
- * it blocked on, or, where the kernel has neither, at the next sched_switch that brings it in,
- * with the stack taken on the way out. Which intervals are worth a walk: bpf/threshold.h.
+ * offcpu: time that tasks spend off the CPU. At a sched_switch the departure of the task that
+ * leaves is noted and the interval of the one that comes is closed: its length is known, and the
+ * lot is drawn. Only if it is kept, a stack is needed: it is taken in the context of the task that
+ * has come back (sched_exit_tp, 6.16+, or fexit of schedule), where it is still what it blocked on,
+ * or, where the kernel has neither hook, at the departure already. bpf/threshold.h has the lots.
  */
 #include "bpf/away.h"
 #include "bpf/blocked.h"
@@ -52,38 +52,45 @@ static __always_inline enum fp_outcome judge_departure(struct task_struct *task,
 	return *ret_reason == FP_AWAY_RUNNING ? FP_OUTCOME_PREEMPTED : FP_OUTCOME_NOTED;
 }
 
-/* Stores time and reason with `task`, which is still current. */
+/* Notes time and reason of `task`, which is still current. */
 static __always_inline enum fp_outcome note_departure(void *context, struct task_struct *task,
 						      enum fp_away_reason reason, u32 epoch,
 						      u64 now, struct fp_totals *totals)
 {
-	struct away *away =
-	    bpf_task_storage_get(&departures, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	u64 word = fp_away_word(now, reason, know_more() ? 0 : tag_of(task));
 	enum fp_outcome outcome = FP_OUTCOME_NOTED;
+	struct place place;
 
-	if (!away)
+	if (find_room(task, word, &place))
+		totals->unclosed++; /* that interval is lost, and counted */
+	if (!place.word)
 		return FP_OUTCOME_NO_STORAGE;
-	if (away->word) {
-		totals->unclosed++; /* it came back unseen: that interval is lost, and counted */
-		away->word = 0;
-	}
-	if (fp_run_queue || fp_wakers) {
-		away->woken_ns = 0;
-		away->waker_value = 0;
-	}
-	if (fp_unsure_return)
-		away->ran_ns = task->se.sum_exec_runtime;
+	if (!place.away)
+		return FP_OUTCOME_NOTED;
+	*(volatile u64 *)place.word = 0;
+	place.away->woken_ns = 0;
+	place.away->waker_value = 0;
 	if (fp_way_out)
-		outcome =
-		    take_departing_stack(context, task, &away->kept[0], reason, epoch, now, totals);
+		outcome = take_departing_stack(context, task, &place.away->kept[0], reason, epoch,
+					       now, totals);
 	if (outcome == FP_OUTCOME_NOTED)
-		*(volatile u64 *)&away->word = fp_away_word(now, reason, 0);
+		*(volatile u64 *)place.word = word;
 	return outcome;
+}
+
+/* A task that is not coming back leaves nothing for the next one with its id. */
+static __always_inline void forget_departure(struct task_struct *task)
+{
+	struct place place;
+
+	find_away(task, &place);
+	if (place.word)
+		take_word(&place);
 }
 
 /* An interval that has ended, in its two parts. */
 struct ended {
-	struct away *away;
+	struct away *away; /* NULL: no more is known of it */
 	u64 word, now;
 	u64 blocked_ns, ready_ns;
 	bool blocked, ready; /* there is such a part */
@@ -91,34 +98,28 @@ struct ended {
 
 /* Takes the departure of `task`, which came back at `now`; AGGREGATED: there is an interval. */
 static __always_inline enum fp_outcome take_departure(struct task_struct *task, u64 now,
-						      struct fp_totals *totals, struct ended *ret)
+						      struct ended *ret)
 {
-	struct away *away = bpf_task_storage_get(&departures, task, 0, 0);
+	struct place place;
 	u64 left, woken = 0;
 
-	if (!away || !away->word)
+	find_away(task, &place);
+	if (!place.word)
 		return FP_OUTCOME_NOT_BLOCKED;
-	ret->away = away;
-	ret->word = __sync_lock_test_and_set(&away->word, 0);
-	left = ret->word & FP_AWAY_TIME_MASK;
+	ret->away = place.away;
+	ret->word = take_word(&place);
+	left = fp_away_time(ret->word);
 	if (!left)
 		return FP_OUTCOME_NOT_BLOCKED;
-	if (fp_unsure_return && task->se.sum_exec_runtime - away->ran_ns > 1000000) {
-		totals->unclosed++; /* it has run since: this is not the return from there */
-		return FP_OUTCOME_NOT_BLOCKED;
-	}
-	if (now < left) {
-		if (left - now > 8) /* what rounding to units of 16 ns can make of it */
-			return FP_OUTCOME_CLOCK_BACKWARDS;
-		now = left;
-	}
+	if (now < left)
+		return FP_OUTCOME_CLOCK_BACKWARDS;
 	ret->now = now;
 	ret->blocked = !away_ready(ret->word);
 	ret->ready = !ret->blocked;
 	ret->blocked_ns = ret->blocked ? now - left : 0;
 	ret->ready_ns = ret->ready ? now - left : 0;
-	if (fp_run_queue)
-		woken = away->woken_ns;
+	if (fp_run_queue && ret->away)
+		woken = ret->away->woken_ns;
 	if (woken > left && woken < now && ret->blocked) {
 		ret->ready = true;
 		ret->ready_ns = now - woken;
@@ -127,33 +128,47 @@ static __always_inline enum fp_outcome take_departure(struct task_struct *task, 
 	return FP_OUTCOME_AGGREGATED;
 }
 
-/* Values of the parts under the stack the task left with. */
-static __always_inline void close_way_out(struct task_struct *task, const struct ended *ended,
-					  u32 epoch, struct fp_totals *in, struct fp_totals *ready)
+/* A part of an interval has come to its end in the books. */
+static __always_inline void settle(struct fp_totals *totals, bool part, enum fp_outcome outcome)
 {
-	const struct kept *kept = kept_slot(ended->away, ended->word);
-	const struct fp_key *ready_key = ended->blocked ? &kept->ready_key : &kept->key;
+	totals->runs += part;
+	totals->outcomes[outcome] += part;
+}
+
+/* Values of the parts under the stack the task left with. */
+static __always_inline void close_way_out(struct task_struct *task, struct ended *ended, u32 epoch,
+					  struct fp_totals *in, struct fp_totals *ready)
+{
+	struct away *away = ended->away;
+	enum fp_outcome outcome;
 	struct fp_scratch *scratch;
-	u64 weight = kept->weight;
+	const struct kept *kept;
 	u32 zero = 0;
 
-	scratch = weight ? bpf_map_lookup_elem(&offcpu_scratch, &zero) : NULL;
-	if (!scratch) {
-		in->outcomes[weight ? FP_OUTCOME_NO_SCRATCH : FP_OUTCOME_NOT_KEPT] +=
-		    ended->blocked;
-		ready->outcomes[weight ? FP_OUTCOME_NO_SCRATCH : FP_OUTCOME_NOT_KEPT] +=
-		    ended->ready;
+	if (!away)
+		return; /* cannot be: this hook's departures are in storage */
+	kept = kept_slot(away, ended->word);
+	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
+	if (!kept->weight || !scratch) {
+		outcome = scratch ? FP_OUTCOME_NOT_KEPT : FP_OUTCOME_NO_SCRATCH;
+		settle(in, ended->blocked, outcome);
+		settle(ready, ended->ready, outcome);
 		return;
 	}
-	if (ended->blocked)
-		fp_outcome(in, count_kept(scratch, task, &kept->key, FP_SOURCE_OFFCPU, epoch,
-					  ended->blocked_ns * weight, in));
-	if (ended->ready)
-		fp_outcome(ready, count_kept(scratch, task, ready_key, FP_SOURCE_RUNQUEUE, epoch,
-					     ended->ready_ns * weight, ready));
-	if (ended->away->waker_value)
-		count_waker(scratch, task, ended->away, &kept->key, away_reason(ended->word),
-			    epoch);
+	if (ended->blocked) {
+		outcome = count_kept(scratch, task, &kept->key, FP_SOURCE_OFFCPU, epoch,
+				     ended->blocked_ns * kept->weight, in);
+		settle(in, true, outcome);
+	}
+	if (ended->ready) {
+		outcome =
+		    count_kept(scratch, task, ended->blocked ? &kept->ready_key : &kept->key,
+			       FP_SOURCE_RUNQUEUE, epoch, ended->ready_ns * kept->weight, ready);
+		settle(ready, true, outcome);
+	}
+	if (fp_wakers && away->waker_value)
+		count_waker(scratch, task, away->waker_value, &away->waker_key, &kept->key,
+			    away_reason(ended->word), epoch);
 }
 
 /*
@@ -173,94 +188,84 @@ __attribute__((noinline)) int fp_count_current(u32 row, u32 epoch, u32 state, u6
 		return 0; /* cannot be: the row is within the array */
 	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
 	if (!scratch)
-		return fp_outcome(totals, FP_OUTCOME_NO_SCRATCH);
+		return 0; /* cannot be: the caller has it */
 	set_state(scratch, reason_source(state), state);
 	outcome = count_stack(scratch, task, epoch & 1, value != 0, value, totals);
 	if (!value && outcome == FP_OUTCOME_AGGREGATED)
 		outcome = FP_OUTCOME_NOT_KEPT;
-	return fp_outcome(totals, outcome);
+	settle(totals, true, outcome);
+	return 0;
 }
 
-/* The same with the stack taken here, of what is kept. */
-static __always_inline void close_kept(void *context, struct task_struct *task,
-				       const struct ended *ended, u64 blocked_value,
-				       u64 ready_value, u32 epoch, struct fp_totals *in,
+/* Draws the lots. What is kept is owed until the stack is taken. */
+static __always_inline void close_here(struct cpu_state *cpu, struct task_struct *task,
+				       const struct ended *ended, struct fp_totals *in,
 				       struct fp_totals *ready)
 {
-	enum fp_away_reason reason = away_reason(ended->word);
-	u64 waker_value = ended->away->waker_value;
-	struct fp_scratch *scratch;
-	u32 zero = 0;
-
-	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
-	if (!scratch) {
-		in->outcomes[FP_OUTCOME_NO_SCRATCH] += ended->blocked;
-		ready->outcomes[FP_OUTCOME_NO_SCRATCH] += ended->ready;
-		return;
-	}
-	in->walks++;
-	brake_walk(&fp_brake, &fp_control, ended->now);
-	take_stack(context, scratch, task, epoch);
-	if (ready_value)
-		fp_count_current(ROW_READY, epoch, ended->blocked ? FP_AWAY_WOKEN : reason,
-				 ready_value);
-	else
-		ready->outcomes[FP_OUTCOME_NOT_KEPT] += ended->ready;
-	if (blocked_value || waker_value)
-		fp_count_current(ROW_IN, epoch, reason, blocked_value);
-	else
-		in->outcomes[FP_OUTCOME_NOT_KEPT] += ended->blocked;
-	if (waker_value)
-		count_waker(scratch, task, ended->away, &scratch->record.key, reason, epoch);
-}
-
-static __always_inline void close_here(void *context, struct cpu_state *cpu,
-				       struct task_struct *task, const struct ended *ended,
-				       u32 epoch, struct fp_totals *in, struct fp_totals *ready)
-{
-	u64 blocked_value = 0, ready_value = 0;
+	u64 blocked_value = 0, ready_value = 0, waker_value = 0;
 
 	if (ended->blocked)
 		blocked_value = keep_interval(cpu, ended->blocked_ns, ended->now);
 	if (ended->ready)
 		ready_value = keep_interval(cpu, ended->ready_ns, ended->now);
-	if (blocked_value || ready_value || ended->away->waker_value) {
-		close_kept(context, task, ended, blocked_value, ready_value, epoch, in, ready);
+	if (fp_wakers && ended->away && ended->blocked)
+		waker_value = ended->away->waker_value;
+	if (!blocked_value && !ready_value && !waker_value) {
+		settle(in, ended->blocked, FP_OUTCOME_NOT_KEPT);
+		settle(ready, ended->ready, FP_OUTCOME_NOT_KEPT);
 		return;
 	}
-	in->outcomes[FP_OUTCOME_NOT_KEPT] += ended->blocked;
-	ready->outcomes[FP_OUTCOME_NOT_KEPT] += ended->ready;
+	cpu->pid = task->pid;
+	cpu->reason = away_reason(ended->word);
+	cpu->blocked = ended->blocked;
+	cpu->ready = ended->ready;
+	cpu->blocked_value = blocked_value;
+	cpu->ready_value = ready_value;
+	cpu->waker_value = waker_value;
+	if (waker_value)
+		cpu->waker_key = ended->away->waker_key;
 }
 
-static __always_inline int come_back(void *context, struct cpu_state *cpu, struct task_struct *task,
-				     u32 epoch)
+/* The task that comes back with this switch. */
+static __always_inline void note_arrival(struct cpu_state *cpu, struct task_struct *task, u32 epoch,
+					 u64 now)
 {
 	struct fp_totals *in = totals_row(epoch, ROW_IN), *ready = totals_row(epoch, ROW_READY);
 	enum fp_outcome outcome;
-	struct ended ended;
+	struct ended ended = {};
 
 	if (!in || !ready)
-		return 0; /* cannot be: the rows are within the array */
-	in->runs++;
-	outcome = take_departure(task, cpu->switch_ns, in, &ended);
-	if (outcome != FP_OUTCOME_AGGREGATED)
-		return fp_outcome(in, outcome);
-	if (!ended.blocked)
-		fp_outcome(in, FP_OUTCOME_PREEMPTED);
-	else
-		note_duration(epoch, FP_DURATIONS_BLOCKED, ended.blocked_ns);
-	if (ended.ready) {
-		ready->runs++;
-		note_duration(epoch, FP_DURATIONS_READY, ended.ready_ns);
+		return; /* cannot be: the rows are within the array */
+	outcome = task->pid ? take_departure(task, now, &ended) : FP_OUTCOME_IDLE;
+	if (outcome != FP_OUTCOME_AGGREGATED) {
+		settle(in, true, outcome);
+		return;
 	}
+	if (ended.blocked)
+		note_duration(epoch, FP_DURATIONS_BLOCKED, ended.blocked_ns);
+	else
+		settle(in, true, FP_OUTCOME_PREEMPTED);
+	if (ended.ready)
+		note_duration(epoch, FP_DURATIONS_READY, ended.ready_ns);
 	if (fp_way_out)
 		close_way_out(task, &ended, epoch, in, ready);
 	else
-		close_here(context, cpu, task, &ended, epoch, in, ready);
-	return 0;
+		close_here(cpu, task, &ended, in, ready);
 }
 
-/* One reading of the clock serves who leaves and who comes: it is the dearest part of a run. */
+/* What is owed from this CPU's last switch was never taken. */
+static __always_inline void give_up_owed(struct cpu_state *cpu, u32 epoch)
+{
+	struct fp_totals *in = totals_row(epoch, ROW_IN), *ready = totals_row(epoch, ROW_READY);
+
+	cpu->pid = 0;
+	if (!in || !ready)
+		return; /* cannot be: the rows are within the array */
+	settle(in, cpu->blocked, FP_OUTCOME_RETURN_UNSEEN);
+	settle(ready, cpu->ready, FP_OUTCOME_RETURN_UNSEEN);
+}
+
+/* One reading of the clock serves who leaves and who comes. */
 SEC("tp_btf/sched_switch")
 int offcpu_switch(u64 *context)
 {
@@ -272,42 +277,69 @@ int offcpu_switch(u64 *context)
 	u32 state = fp_has_prev_state ? (u32)context[3] : task_state(prev);
 	enum fp_away_reason reason;
 	enum fp_outcome outcome;
+	u64 now;
 
 	if (!out || !cpu)
 		return 0; /* cannot be: both are within their arrays */
 	out->runs++;
-	cpu->switch_ns = bpf_ktime_get_ns();
+	if (cpu->pid)
+		give_up_owed(cpu, epoch);
+	now = bpf_ktime_get_ns();
 	outcome = judge_departure(prev, context[0] & 1, state, &reason);
 	if (outcome == FP_OUTCOME_NOTED)
-		outcome = note_departure(context, prev, reason, epoch, cpu->switch_ns, out);
+		outcome = note_departure(context, prev, reason, epoch, now, out);
+	else if (outcome == FP_OUTCOME_EXITING)
+		forget_departure(prev);
 	fp_outcome(out, outcome);
-	if (fp_way_out)
-		come_back(context, cpu, next, epoch);
+	note_arrival(cpu, next, epoch, now);
 	return 0;
 }
 
-/* In the context of the task that the CPU's last sched_switch brought in. */
-static __always_inline int return_of_current(void *context)
+/* In the context of a task that is back: takes the stack that is owed for it. */
+static __always_inline int take_owed(void *context)
 {
-	u32 zero = 0;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	u32 epoch = fp_epoch & 1, zero = 0;
 	struct cpu_state *cpu = bpf_map_lookup_elem(&offcpu_cpu, &zero);
+	struct fp_scratch *scratch;
+	struct fp_totals *in, *ready;
 
-	if (!cpu)
-		return 0; /* cannot be: the index is within the array */
-	return come_back(context, cpu, (struct task_struct *)bpf_get_current_task_btf(),
-			 fp_epoch & 1);
+	if (!cpu || !cpu->pid || (u32)task->pid != cpu->pid)
+		return 0;
+	in = totals_row(epoch, ROW_IN);
+	ready = totals_row(epoch, ROW_READY);
+	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
+	if (!in || !ready || !scratch)
+		return 0; /* given up, and counted, at the next switch */
+	cpu->pid = 0;
+	in->walks++;
+	brake_walk(&fp_brake, &fp_control, bpf_ktime_get_ns());
+	take_stack(context, scratch, task, epoch);
+	if (cpu->ready_value)
+		fp_count_current(ROW_READY, epoch, cpu->blocked ? FP_AWAY_WOKEN : cpu->reason,
+				 cpu->ready_value);
+	else
+		settle(ready, cpu->ready, FP_OUTCOME_NOT_KEPT);
+	if (cpu->blocked_value || cpu->waker_value)
+		fp_count_current(ROW_IN, epoch, cpu->reason, cpu->blocked_value);
+	else
+		settle(in, cpu->blocked, FP_OUTCOME_NOT_KEPT);
+	if (fp_wakers && cpu->waker_value)
+		count_waker(scratch, task, cpu->waker_value, &cpu->waker_key, &scratch->record.key,
+			    cpu->reason, epoch);
+	return 0;
 }
 
 SEC("?tp_btf/sched_exit_tp")
 int offcpu_return(u64 *context)
 {
-	return return_of_current(context);
+	return take_owed(context);
 }
 
 SEC("?fexit/schedule")
 int offcpu_return_fexit(u64 *context)
 {
-	return return_of_current(context);
+	return take_owed(context);
 }
 
 SEC("?tp_btf/sched_waking")

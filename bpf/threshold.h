@@ -124,19 +124,37 @@ static inline __attribute__((always_inline)) fp_u32 fp_duration_bucket(fp_u64 du
 }
 
 /*
- * A departure is one word, so that it is taken, cut and replaced atomically: the time in units
- * of 16 ns, to the nearest, and in the bits below it the reason (enum fp_away_reason) and the
- * slot with the rest of what is known. 0: not away.
+ * A departure is one word, so that it is taken, cut and replaced atomically: the time in ns, and
+ * in the bits below it a tag, which says whose or which it is, and the reason (enum
+ * fp_away_reason). 0: not away.
  */
 #define FP_AWAY_REASON_MASK 7ULL
-#define FP_AWAY_SLOT	    8ULL
-#define FP_AWAY_TIME_MASK   (~15ULL)
+#define FP_AWAY_TAG_SHIFT   3
+#define FP_AWAY_TAG_MASK    63ULL
+#define FP_AWAY_TIME_SHIFT  9
 
 static inline __attribute__((always_inline)) fp_u64 fp_away_word(fp_u64 time_ns, fp_u32 reason,
-								 fp_u32 slot)
+								 fp_u32 tag)
 {
-	return ((time_ns + 8) & FP_AWAY_TIME_MASK) | (reason & FP_AWAY_REASON_MASK) |
-	       (slot ? FP_AWAY_SLOT : 0);
+	return (time_ns << FP_AWAY_TIME_SHIFT) |
+	       ((fp_u64)(tag & FP_AWAY_TAG_MASK) << FP_AWAY_TAG_SHIFT) |
+	       (reason & FP_AWAY_REASON_MASK);
+}
+
+static inline __attribute__((always_inline)) fp_u64 fp_away_time(fp_u64 word)
+{
+	return word >> FP_AWAY_TIME_SHIFT;
+}
+
+static inline __attribute__((always_inline)) fp_u32 fp_away_tag(fp_u64 word)
+{
+	return (fp_u32)(word >> FP_AWAY_TAG_SHIFT) & FP_AWAY_TAG_MASK;
+}
+
+/* The same departure at another time. */
+static inline __attribute__((always_inline)) fp_u64 fp_away_moved(fp_u64 word, fp_u64 time_ns)
+{
+	return (time_ns << FP_AWAY_TIME_SHIFT) | (word & ((1ULL << FP_AWAY_TIME_SHIFT) - 1));
 }
 
 #endif

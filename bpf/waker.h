@@ -49,7 +49,7 @@ static __always_inline int wake(void *context, struct task_struct *task, u32 epo
 	if (!away || !word || away_ready(word))
 		return fp_outcome(totals, FP_OUTCOME_NOT_BLOCKED);
 	now = bpf_ktime_get_ns();
-	left = word & FP_AWAY_TIME_MASK;
+	left = fp_away_time(word);
 	away->woken_ns = now;
 	if (!fp_wakers || now <= left)
 		return fp_outcome(totals, FP_OUTCOME_NOTED);
@@ -63,17 +63,17 @@ static __always_inline int wake(void *context, struct task_struct *task, u32 epo
 	return fp_outcome(totals, outcome);
 }
 
-/* Counts what the wake-up of `task` was kept for. The scratch's frames are overwritten. */
+/* Counts `value`, which the wake-up of `task` was kept for, under the keys of the stack that
+ * blocked and the one that woke it. The scratch's frames are overwritten. */
 static __always_inline void count_waker(struct fp_scratch *scratch, struct task_struct *task,
-					struct away *away, const struct fp_key *sleeper,
+					u64 value, const struct fp_key *waker_key,
+					const struct fp_key *sleeper_key,
 					enum fp_away_reason reason, u32 epoch)
 {
 	struct fp_totals *totals = totals_row(epoch, ROW_WAKER);
-	struct fp_key blocked = *sleeper, waker = away->waker_key;
+	struct fp_key blocked = *sleeper_key, waker = *waker_key;
 	struct fp_hash hash;
-	u64 value = away->waker_value;
 
-	away->waker_value = 0;
 	if (!totals)
 		return; /* cannot be: the row is within the array */
 	totals->runs++;

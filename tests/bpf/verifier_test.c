@@ -91,7 +91,6 @@ static void choose(struct bpf_object *object, const struct variant *variant, boo
 
 	set_flag(object, "fp_use_helper_walk", variant->helper_walk);
 	set_flag(object, "fp_way_out", variant->hook == WAY_OUT);
-	set_flag(object, "fp_unsure_return", variant->hook == FEXIT);
 	set_flag(object, "fp_has_prev_state", !variant->no_prev_state);
 	set_flag(object, "fp_run_queue", variant->run_queue);
 	set_flag(object, "fp_wakers", variant->wakers);
