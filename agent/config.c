@@ -15,7 +15,9 @@
 #define GIB (1024ULL * MIB)
 #define S   FP_NS_PER_S
 
-static const char *const hooks[] = { "auto", "sched_exit_tp", "fexit", "way_out", NULL };
+static const char *const hooks[] = {
+	"auto", "irq_work", "sched_exit_tp", "fexit", "way_out", NULL
+};
 static const char *const walks[] = { "auto", "frame_pointer", "helper", NULL };
 static const char *const levels[] = { "error", "warning", "info", "debug", NULL };
 

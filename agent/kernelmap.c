@@ -7,7 +7,7 @@
 #include <string.h>
 
 // Leading frames among which the scheduler must show up for those before it to be cut.
-#define SKIP_SEARCH 8u
+#define SKIP_SEARCH 16u
 
 int fp_kernel_map_new(struct fp_kernel_map **ret)
 {

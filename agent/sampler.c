@@ -13,7 +13,8 @@
 
 const char *fp_offcpu_hook_name(enum fp_offcpu_hook hook)
 {
-	static const char *const names[] = { "auto", "sched_exit_tp", "fexit", "way_out" };
+	static const char *const names[] = { "auto", "irq_work", "sched_exit_tp", "fexit",
+					     "way_out" };
 
 	return names[hook];
 }
@@ -30,6 +31,11 @@ static int hand_out_record(void *context, void *data, size_t size)
 	return sampler->record_fn(record, sampler->record_context);
 }
 
+static int skip_kick(void *context, void *data, size_t size)
+{
+	return 0; // it was discarded, so it never comes here; reading makes room
+}
+
 static int open_rings(struct fp_sampler *sampler)
 {
 	int error;
@@ -37,6 +43,10 @@ static int open_rings(struct fp_sampler *sampler)
 	sampler->rings = ring_buffer__new(bpf_map__fd(sampler->skeleton->maps.cpu_stacks),
 					  hand_out_record, sampler, NULL);
 	if (!sampler->rings)
+		return -errno;
+	sampler->kicks = ring_buffer__new(bpf_map__fd(sampler->skeleton->maps.offcpu_kicks),
+					  skip_kick, NULL, NULL);
+	if (!sampler->kicks)
 		return -errno;
 	error = ring_buffer__add(sampler->rings, bpf_map__fd(sampler->skeleton->maps.offcpu_stacks),
 				 hand_out_record, sampler);
@@ -114,6 +124,7 @@ void fp_sampler_free(struct fp_sampler *sampler)
 		return;
 	fp_perf_events_free(sampler->perf_events);
 	ring_buffer__free(sampler->rings);
+	ring_buffer__free(sampler->kicks);
 	bpf_link__destroy(sampler->visit_link);
 	fleetprof_bpf__destroy(sampler->skeleton);
 	fp_batch_space_free(&sampler->space);
@@ -131,7 +142,9 @@ int fp_sampler_read_stacks(struct fp_sampler *sampler, fp_record_fn fn, void *co
 
 	sampler->record_fn = fn;
 	sampler->record_context = context;
-	result = ring_buffer__consume(sampler->rings);
+	result = ring_buffer__consume(sampler->kicks);
+	if (result >= 0)
+		result = ring_buffer__consume(sampler->rings);
 	return result < 0 ? result : 0;
 }
 

@@ -15,12 +15,13 @@
 
 enum fp_offcpu_hook { // how off-CPU intervals are closed; the setting `off_cpu.hook`
 	FP_HOOK_AUTO,
+	FP_HOOK_IRQ_WORK,   // an interrupt of our own, for kept intervals alone (x86)
 	FP_HOOK_SCHED_EXIT, // tp_btf/sched_exit_tp (6.16+): in the returning task's context
 	FP_HOOK_FEXIT,	    // fexit/schedule: there too, where the kernel allows trampolines
 	FP_HOOK_WAY_OUT,    // stack taken at sched_switch, before the task is away
 	FP_HOOK_COUNT
 };
-const char *fp_offcpu_hook_name(enum fp_offcpu_hook hook); // "sched_exit_tp", "fexit", "way_out"
+const char *fp_offcpu_hook_name(enum fp_offcpu_hook hook); // "irq_work", …
 
 struct fp_sampler_config {
 	uint32_t cpu_hz; // 0: no CPU profile

@@ -10,6 +10,7 @@
 #include <bpf/btf.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 // Sizes per online CPU where the configuration gives none. At 99 Hz and 5 s a CPU meets at
@@ -56,6 +57,14 @@ static void size_maps(struct fp_sampler *sampler)
 	sampler->capacity = entries;
 }
 
+// There the interrupt is a thread's work, which comes when the task is long gone on.
+static bool is_realtime(void)
+{
+	struct utsname name;
+
+	return uname(&name) == 0 && strstr(name.version, "PREEMPT_RT") != NULL;
+}
+
 // The hooks that the kernel may have, in order of preference.
 static bool hook_possible(const struct fp_sampler *sampler, const struct btf *btf,
 			  enum fp_offcpu_hook hook)
@@ -64,6 +73,8 @@ static bool hook_possible(const struct fp_sampler *sampler, const struct btf *bt
 		return hook == sampler->config.hook;
 	if (!sampler->config.off_cpu)
 		return hook == FP_HOOK_WAY_OUT; // nothing to choose
+	if (hook == FP_HOOK_IRQ_WORK)
+		return fp_btf_tracepoint_arguments(btf, "irq_work_entry") > 0 && !is_realtime();
 	return hook != FP_HOOK_SCHED_EXIT || fp_btf_tracepoint_arguments(btf, "sched_exit_tp") > 0;
 }
 
@@ -85,6 +96,9 @@ static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 	bpf_program__set_autoload(skeleton->progs.cpu_tick, config->cpu_hz > 0);
 	bpf_program__set_autoload(skeleton->progs.offcpu_switch, off_cpu);
 	bpf_program__set_autoload(skeleton->progs.offcpu_visit, off_cpu);
+	skeleton->rodata->fp_kick = sampler->hook == FP_HOOK_IRQ_WORK;
+	bpf_program__set_autoload(skeleton->progs.offcpu_return_irq,
+				  off_cpu && sampler->hook == FP_HOOK_IRQ_WORK);
 	bpf_program__set_autoload(skeleton->progs.offcpu_return,
 				  off_cpu && sampler->hook == FP_HOOK_SCHED_EXIT);
 	bpf_program__set_autoload(skeleton->progs.offcpu_return_fexit,
@@ -92,6 +106,8 @@ static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 	bpf_program__set_autoload(skeleton->progs.offcpu_waking,
 				  off_cpu && (config->run_queue || config->waker));
 	bpf_map__set_autocreate(skeleton->maps.departures, off_cpu);
+	if (sampler->hook != FP_HOOK_IRQ_WORK)
+		bpf_map__set_max_entries(skeleton->maps.offcpu_kicks, 4096);
 }
 
 // Records name the task's cgroup in the hierarchy that tells most; where the kernel's types do
@@ -126,6 +142,9 @@ static int attach_scheduler(struct fp_sampler *sampler)
 	struct fleetprof_bpf *skeleton = sampler->skeleton;
 	int error = attach_program(skeleton->progs.offcpu_return, &skeleton->links.offcpu_return);
 
+	if (!error)
+		error = attach_program(skeleton->progs.offcpu_return_irq,
+				       &skeleton->links.offcpu_return_irq);
 	if (!error)
 		error = attach_program(skeleton->progs.offcpu_return_fexit,
 				       &skeleton->links.offcpu_return_fexit);
@@ -204,8 +223,9 @@ struct bpf_program *fp_sampler_program(const struct fp_sampler *sampler, enum fp
 	case FP_PROGRAM_SWITCH_OUT:
 		return skeleton->progs.offcpu_switch;
 	case FP_PROGRAM_SWITCH_IN:
-		return sampler->hook == FP_HOOK_FEXIT ? skeleton->progs.offcpu_return_fexit
-						      : skeleton->progs.offcpu_return;
+		return sampler->hook == FP_HOOK_FEXIT	   ? skeleton->progs.offcpu_return_fexit
+		       : sampler->hook == FP_HOOK_IRQ_WORK ? skeleton->progs.offcpu_return_irq
+							   : skeleton->progs.offcpu_return;
 	case FP_PROGRAM_BLOCKED:
 		return skeleton->progs.offcpu_visit;
 	case FP_PROGRAM_WAKE:

@@ -16,7 +16,7 @@ struct fleetprof_bpf;
 struct fp_sampler {
 	struct fleetprof_bpf *skeleton;
 	struct fp_perf_events *perf_events;
-	struct ring_buffer *rings;
+	struct ring_buffer *rings, *kicks;
 	struct bpf_link *visit_link; // outlives the others: a stopped sampler still cuts
 	struct fp_batch_space space;
 	struct fp_sampler_config config;

@@ -25,6 +25,12 @@ FP_STACK_RING(offcpu_stacks);
 FP_SCRATCH_MAP(offcpu_scratch);
 FP_TOTALS_MAP(offcpu_totals, ROWS);
 
+/* fp_kick: empty records whose wake-up is the interrupt; nobody waits for them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} offcpu_kicks SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, FP_EPOCHS *FP_DURATIONS_ROWS);
@@ -34,7 +40,8 @@ struct {
 
 /* What this CPU's programs hand on to one another. */
 struct cpu_state {
-	u64 lots; /* state of the generator of random numbers */
+	u64 lots;		      /* state of the generator of random numbers */
+	u64 clock_read, clock_offset; /* see switch_time */
 	/* What a task counts for that has come back, until the hook in its context takes its
 	 * stack: in part or not at all 0. */
 	u64 blocked_value, ready_value, waker_value;
@@ -53,6 +60,7 @@ struct {
 
 /* Settings, fixed before load. */
 const volatile bool fp_way_out;	       /* stacks on the way out, no hook on the way in */
+const volatile bool fp_kick;	       /* an interrupt of our own is the hook on the way in */
 const volatile bool fp_has_prev_state; /* sched_switch passes prev_state (5.18+) */
 const volatile bool fp_kernel_threads; /* count kernel threads too */
 const volatile bool fp_run_queue;      /* time ready to run is a profile of its own */
@@ -218,6 +226,33 @@ static __always_inline u32 task_state(struct task_struct *task)
 	if (bpf_core_field_exists(task->__state))
 		return task->__state;
 	return (u32)BPF_CORE_READ(old, state);
+}
+
+#define CLOCK_READ_NS 4000000ULL /* how long an offset is good for */
+
+/*
+ * The time of this switch, CLOCK_MONOTONIC. Reading that clock is the dearest part of a run, above
+ * all in a virtual machine, and the scheduler has just read its own: rq->clock, of this CPU. What
+ * lies between the two is found out now and then.
+ */
+static __always_inline u64 switch_time(struct cpu_state *cpu, struct task_struct *prev)
+{
+	u64 clock, elapsed, offset;
+
+	if (!bpf_core_field_exists(prev->se.cfs_rq) ||
+	    !bpf_core_field_exists(prev->se.cfs_rq->rq) ||
+	    !bpf_core_field_exists(prev->se.cfs_rq->rq->clock))
+		return bpf_ktime_get_ns();
+	clock = prev->se.cfs_rq->rq->clock;
+	elapsed = clock - cpu->clock_read;
+	if (elapsed >= CLOCK_READ_NS) {
+		offset = bpf_ktime_get_ns() - clock;
+		if (cpu->clock_read)
+			offset = fp_offset_after(cpu->clock_offset, offset, elapsed);
+		cpu->clock_read = clock;
+		cpu->clock_offset = offset;
+	}
+	return clock + cpu->clock_offset;
 }
 
 static __always_inline u64 lot(void)

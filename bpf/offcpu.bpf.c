@@ -3,8 +3,9 @@
  * offcpu: time that tasks spend off the CPU. At a sched_switch the departure of the task that
  * leaves is noted and the interval of the one that comes is closed: its length is known, and the
  * lot is drawn. Only if it is kept, a stack is needed: it is taken in the context of the task that
- * has come back (sched_exit_tp, 6.16+, or fexit of schedule), where it is still what it blocked on,
- * or, where the kernel has neither hook, at the departure already. bpf/threshold.h has the lots.
+ * has come back, where it is still what it blocked on: in an interrupt that the CPU sends itself,
+ * or by a hook that every switch runs through (sched_exit_tp, 6.16+, or fexit of schedule). Where
+ * the kernel has none of them, it is taken at the departure. bpf/threshold.h has the lots.
  */
 #include "bpf/away.h"
 #include "bpf/blocked.h"
@@ -88,6 +89,8 @@ static __always_inline void forget_departure(struct task_struct *task)
 		take_word(&place);
 }
 
+#define CLOCKS_APART_NS 20000 /* stamps of two CPUs may be */
+
 /* An interval that has ended, in its two parts. */
 struct ended {
 	struct away *away; /* NULL: no more is known of it */
@@ -111,8 +114,11 @@ static __always_inline enum fp_outcome take_departure(struct task_struct *task, 
 	left = fp_away_time(ret->word);
 	if (!left)
 		return FP_OUTCOME_NOT_BLOCKED;
-	if (now < left)
-		return FP_OUTCOME_CLOCK_BACKWARDS;
+	if (now < left) {
+		if (left - now > CLOCKS_APART_NS)
+			return FP_OUTCOME_CLOCK_BACKWARDS;
+		now = left;
+	}
 	ret->now = now;
 	ret->blocked = !away_ready(ret->word);
 	ret->ready = !ret->blocked;
@@ -197,6 +203,20 @@ __attribute__((noinline)) int fp_count_current(u32 row, u32 epoch, u32 state, u6
 	return 0;
 }
 
+/*
+ * Makes this CPU interrupt itself as soon as it may, which is when the switch is done: in the
+ * context of the task that is back, and still within schedule. The wake-up of a ring buffer does
+ * that (irq_work). Where that of another CPU is just under way there is none: the stack is
+ * missed, and counted.
+ */
+static __always_inline void kick(void)
+{
+	void *record = bpf_ringbuf_reserve(&offcpu_kicks, 8, 0);
+
+	if (record)
+		bpf_ringbuf_discard(record, BPF_RB_FORCE_WAKEUP);
+}
+
 /* Draws the lots. What is kept is owed until the stack is taken. */
 static __always_inline void close_here(struct cpu_state *cpu, struct task_struct *task,
 				       const struct ended *ended, struct fp_totals *in,
@@ -224,6 +244,8 @@ static __always_inline void close_here(struct cpu_state *cpu, struct task_struct
 	cpu->waker_value = waker_value;
 	if (waker_value)
 		cpu->waker_key = ended->away->waker_key;
+	if (fp_kick)
+		kick();
 }
 
 /* The task that comes back with this switch. */
@@ -265,7 +287,7 @@ static __always_inline void give_up_owed(struct cpu_state *cpu, u32 epoch)
 	settle(ready, cpu->ready, FP_OUTCOME_RETURN_UNSEEN);
 }
 
-/* One reading of the clock serves who leaves and who comes. */
+/* One time serves who leaves and who comes. */
 SEC("tp_btf/sched_switch")
 int offcpu_switch(u64 *context)
 {
@@ -284,7 +306,7 @@ int offcpu_switch(u64 *context)
 	out->runs++;
 	if (cpu->pid)
 		give_up_owed(cpu, epoch);
-	now = bpf_ktime_get_ns();
+	now = switch_time(cpu, prev);
 	outcome = judge_departure(prev, context[0] & 1, state, &reason);
 	if (outcome == FP_OUTCOME_NOTED)
 		outcome = note_departure(context, prev, reason, epoch, now, out);
@@ -328,6 +350,12 @@ static __always_inline int take_owed(void *context)
 		count_waker(scratch, task, cpu->waker_value, &cpu->waker_key, &scratch->record.key,
 			    cpu->reason, epoch);
 	return 0;
+}
+
+SEC("?tp_btf/irq_work_entry")
+int offcpu_return_irq(u64 *context)
+{
+	return take_owed(context);
 }
 
 SEC("?tp_btf/sched_exit_tp")

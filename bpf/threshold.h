@@ -124,6 +124,20 @@ static inline __attribute__((always_inline)) fp_u32 fp_duration_bucket(fp_u64 du
 }
 
 /*
+ * The offset from one clock to another after a new reading of both, `elapsed` ns after the last.
+ * The second clock is read after the first, so a reading can be late, when something came between
+ * them, but never early: downwards it is believed at once, upwards by no more than two clocks
+ * may drift apart (1 in 1,024).
+ */
+static inline __attribute__((always_inline)) fp_u64 fp_offset_after(fp_u64 offset, fp_u64 reading,
+								    fp_u64 elapsed)
+{
+	fp_u64 most = offset + (elapsed >> 10);
+
+	return (long long)(reading - most) > 0 ? most : reading;
+}
+
+/*
  * A departure is one word, so that it is taken, cut and replaced atomically: the time in ns, and
  * in the bits below it a tag, which says whose or which it is, and the reason (enum
  * fp_away_reason). 0: not away.

@@ -18,7 +18,7 @@
 
 #define VERIFIED_BUDGET 100000u // a tenth of the kernel's limit
 
-enum hook { SCHED_EXIT, FEXIT, WAY_OUT };
+enum hook { SCHED_EXIT, FEXIT, WAY_OUT, IRQ_WORK };
 
 struct variant {
 	const char *sentence;
@@ -29,6 +29,7 @@ struct variant {
 
 static const struct variant variants[] = {
 	{ "own walk, stacks in the returning task", .hook = SCHED_EXIT },
+	{ "own walk, in an interrupt of our own", .hook = IRQ_WORK },
 	{ "own walk, stacks on the way out", .hook = WAY_OUT },
 	{ "own walk, at the end of schedule", .hook = FEXIT },
 	{ "the kernel's walk", .hook = SCHED_EXIT, .helper_walk = true },
@@ -36,6 +37,8 @@ static const struct variant variants[] = {
 	  .only_one = true },
 	{ "without prev_state in the tracepoint", .hook = SCHED_EXIT, .no_prev_state = true },
 	{ "with the run queue and wakers", .hook = SCHED_EXIT, .run_queue = true, .wakers = true },
+	{ "with the run queue and wakers, in an interrupt", .hook = IRQ_WORK, .run_queue = true,
+	  .wakers = true },
 	{ "with the run queue and wakers, on the way out", .hook = WAY_OUT, .run_queue = true,
 	  .wakers = true },
 	{ "with the run queue and wakers, fexit, one process", .hook = FEXIT, .only_one = true,
@@ -91,6 +94,7 @@ static void choose(struct bpf_object *object, const struct variant *variant, boo
 
 	set_flag(object, "fp_use_helper_walk", variant->helper_walk);
 	set_flag(object, "fp_way_out", variant->hook == WAY_OUT);
+	set_flag(object, "fp_kick", variant->hook == IRQ_WORK);
 	set_flag(object, "fp_has_prev_state", !variant->no_prev_state);
 	set_flag(object, "fp_run_queue", variant->run_queue);
 	set_flag(object, "fp_wakers", variant->wakers);
@@ -101,6 +105,8 @@ static void choose(struct bpf_object *object, const struct variant *variant, boo
 	autoload(object, "cpu_tick_twin", true);
 	autoload(object, "offcpu_visit", true);
 	autoload(object, "offcpu_waking", variant->run_queue || variant->wakers);
+	autoload(object, "offcpu_return_irq",
+		 kernel_has("btf_trace_irq_work_entry") && variant->hook == IRQ_WORK);
 	autoload(object, "offcpu_return", exit_hook && variant->hook == SCHED_EXIT);
 	autoload(object, "offcpu_return_fexit", trampolines && variant->hook == FEXIT);
 }

@@ -174,6 +174,16 @@ static void a_departure_is_one_word(void **state)
 	assert_int_equal(word, fp_away_word(5, FP_AWAY_WOKEN, 63));
 }
 
+static void a_late_reading_of_the_clocks_is_not_believed(void **state)
+{
+	assert_int_equal(fp_offset_after(5000, 4000, 4 * MS), 4000); // earlier: at once
+	assert_int_equal(fp_offset_after(5000, 5000 + 3900, 4 * MS), 5000 + 3900); // drift
+	assert_int_equal(fp_offset_after(5000, 5000 + 2 * MS, 4 * MS), 5000 + 4 * MS / 1024);
+	// Offsets may be negative.
+	assert_int_equal(fp_offset_after(-5000ULL, -6000ULL, 4 * MS), -6000ULL);
+	assert_int_equal(fp_offset_after(-5000ULL, 4 * MS, 1024), -4999ULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +197,7 @@ int main(void)
 		cmocka_unit_test(quantum_and_weight_are_raised_within_bounds),
 		cmocka_unit_test(buckets_are_powers_of_two_of_microseconds),
 		cmocka_unit_test(a_departure_is_one_word),
+		cmocka_unit_test(a_late_reading_of_the_clocks_is_not_believed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
