@@ -31,11 +31,6 @@ static int hand_out_record(void *context, void *data, size_t size)
 	return sampler->record_fn(record, sampler->record_context);
 }
 
-static int skip_kick(void *context, void *data, size_t size)
-{
-	return 0; // it was discarded, so it never comes here; reading makes room
-}
-
 static int open_rings(struct fp_sampler *sampler)
 {
 	int error;
@@ -43,10 +38,6 @@ static int open_rings(struct fp_sampler *sampler)
 	sampler->rings = ring_buffer__new(bpf_map__fd(sampler->skeleton->maps.cpu_stacks),
 					  hand_out_record, sampler, NULL);
 	if (!sampler->rings)
-		return -errno;
-	sampler->kicks = ring_buffer__new(bpf_map__fd(sampler->skeleton->maps.offcpu_kicks),
-					  skip_kick, NULL, NULL);
-	if (!sampler->kicks)
 		return -errno;
 	error = ring_buffer__add(sampler->rings, bpf_map__fd(sampler->skeleton->maps.offcpu_stacks),
 				 hand_out_record, sampler);
@@ -124,7 +115,7 @@ void fp_sampler_free(struct fp_sampler *sampler)
 		return;
 	fp_perf_events_free(sampler->perf_events);
 	ring_buffer__free(sampler->rings);
-	ring_buffer__free(sampler->kicks);
+	fp_kicks_free(sampler->kicks);
 	bpf_link__destroy(sampler->visit_link);
 	fleetprof_bpf__destroy(sampler->skeleton);
 	fp_batch_space_free(&sampler->space);
@@ -142,9 +133,8 @@ int fp_sampler_read_stacks(struct fp_sampler *sampler, fp_record_fn fn, void *co
 
 	sampler->record_fn = fn;
 	sampler->record_context = context;
-	result = ring_buffer__consume(sampler->kicks);
-	if (result >= 0)
-		result = ring_buffer__consume(sampler->rings);
+	fp_kicks_clear(sampler->kicks);
+	result = ring_buffer__consume(sampler->rings);
 	return result < 0 ? result : 0;
 }
 
@@ -205,6 +195,8 @@ uint64_t fp_sampler_map_bytes(const struct fp_sampler *sampler)
 		if (bpf_map__fd(map) >= 0)
 			bytes += map_memlock(bpf_map__fd(map));
 	}
+	for (uint32_t cpu = 0; cpu < fp_kicks_count(sampler->kicks); cpu++)
+		bytes += map_memlock(fp_kicks_fd(sampler->kicks, cpu));
 	return bytes;
 }
 

@@ -106,8 +106,9 @@ static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 	bpf_program__set_autoload(skeleton->progs.offcpu_waking,
 				  off_cpu && (config->run_queue || config->waker));
 	bpf_map__set_autocreate(skeleton->maps.departures, off_cpu);
-	if (sampler->hook != FP_HOOK_IRQ_WORK)
-		bpf_map__set_max_entries(skeleton->maps.offcpu_kicks, 4096);
+	if (sampler->hook == FP_HOOK_IRQ_WORK)
+		bpf_map__set_max_entries(skeleton->maps.offcpu_kicks,
+					 (uint32_t)libbpf_num_possible_cpus());
 }
 
 // Records name the task's cgroup in the hierarchy that tells most; where the kernel's types do
@@ -189,7 +190,11 @@ static int load_with(struct fp_sampler *sampler, const struct btf *btf, enum fp_
 	if (error)
 		return error;
 	fp_sampler_control_start(sampler);
-	error = attach_scheduler(sampler);
+	if (sampler->hook == FP_HOOK_IRQ_WORK)
+		error = fp_kicks_new(bpf_map__fd(sampler->skeleton->maps.offcpu_kicks),
+				     (uint32_t)libbpf_num_possible_cpus(), &sampler->kicks);
+	if (!error)
+		error = attach_scheduler(sampler);
 	if (!error && bpf_program__fd(sampler->skeleton->progs.offcpu_visit) >= 0)
 		sampler->visit_link = bpf_program__attach(sampler->skeleton->progs.offcpu_visit);
 	return error;
@@ -207,6 +212,8 @@ int fp_sampler_load(struct fp_sampler *sampler)
 			continue;
 		fleetprof_bpf__destroy(sampler->skeleton);
 		sampler->skeleton = NULL;
+		fp_kicks_free(sampler->kicks);
+		sampler->kicks = NULL;
 		error = load_with(sampler, btf, (enum fp_offcpu_hook)hook);
 	}
 	btf__free(btf);

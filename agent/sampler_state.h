@@ -6,6 +6,7 @@
 #pragma once
 
 #include "epochmaps.h"
+#include "kicks.h"
 #include "perfevents.h"
 #include "sampler.h"
 
@@ -16,7 +17,8 @@ struct fleetprof_bpf;
 struct fp_sampler {
 	struct fleetprof_bpf *skeleton;
 	struct fp_perf_events *perf_events;
-	struct ring_buffer *rings, *kicks;
+	struct ring_buffer *rings;
+	struct fp_kicks *kicks;	     // NULL: not the hook
 	struct bpf_link *visit_link; // outlives the others: a stopped sampler still cuts
 	struct fp_batch_space space;
 	struct fp_sampler_config config;

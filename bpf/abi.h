@@ -17,9 +17,10 @@ typedef __UINT16_TYPE__ fp_u16;
 typedef __UINT32_TYPE__ fp_u32;
 typedef __UINT64_TYPE__ fp_u64;
 
-#define FP_COMM_LEN   16
-#define FP_MAX_FRAMES 127 /* per side; also kernel.perf_event_max_stack */
-#define FP_EPOCHS     2
+#define FP_COMM_LEN	   16
+#define FP_MAX_FRAMES	   127 /* per side; also kernel.perf_event_max_stack */
+#define FP_EPOCHS	   2
+#define FP_KICK_RING_BYTES 8192 /* 512 interrupts between two looks of user space */
 
 enum fp_source {
 	FP_SOURCE_CPU,	    /* on a CPU, at a tick */

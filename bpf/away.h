@@ -25,10 +25,17 @@ FP_STACK_RING(offcpu_stacks);
 FP_SCRATCH_MAP(offcpu_scratch);
 FP_TOTALS_MAP(offcpu_totals, ROWS);
 
-/* fp_kick: empty records whose wake-up is the interrupt; nobody waits for them. */
-struct {
+/* fp_kick: a ring for every CPU, since each has one wake-up that can be under way. */
+struct kick_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 * 1024);
+	__uint(max_entries, FP_KICK_RING_BYTES);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1); /* possible CPUs, set and filled by user space */
+	__type(key, u32);
+	__array(values, struct kick_ring);
 } offcpu_kicks SEC(".maps");
 
 struct {

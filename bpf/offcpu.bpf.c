@@ -206,13 +206,16 @@ __attribute__((noinline)) int fp_count_current(u32 row, u32 epoch, u32 state, u6
 /*
  * Makes this CPU interrupt itself as soon as it may, which is when the switch is done: in the
  * context of the task that is back, and still within schedule. The wake-up of a ring buffer does
- * that (irq_work). Where that of another CPU is just under way there is none: the stack is
- * missed, and counted.
+ * that (irq_work), for an empty record that nobody waits for.
  */
 static __always_inline void kick(void)
 {
-	void *record = bpf_ringbuf_reserve(&offcpu_kicks, 8, 0);
+	u32 index = bpf_get_smp_processor_id();
+	void *ring = bpf_map_lookup_elem(&offcpu_kicks, &index), *record;
 
+	if (!ring)
+		return; /* then its stack is missed, and counted */
+	record = bpf_ringbuf_reserve(ring, 8, 0);
 	if (record)
 		bpf_ringbuf_discard(record, BPF_RB_FORCE_WAKEUP);
 }
