@@ -224,6 +224,7 @@ static void *thread_main(void *argument)
 	thread->account =
 	    (struct account){ after.time_ns - before.time_ns, after.on_cpu_ns - before.on_cpu_ns,
 			      after.queued_ns - before.queued_ns };
+	thread->longest_ns = longest_ns;
 	close(schedstat_fd);
 	return NULL;
 }
