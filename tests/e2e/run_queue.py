@@ -23,6 +23,10 @@ KINDS = ("off_cpu", "run_queue", "waker")
 SHARE = 0.02  # of the truth; what chance may add is on top
 SLACK_NS = 5e6  # a thread's last turn is not over when it has read its account
 SIGMAS = 4
+# Of the wake-ups by interrupts some can be missed: the kernel does not always run the program when
+# the interrupt came while preemption was off. Then who woke is not known, and the wait for a CPU
+# counts as blocked. Three of a hundred were the most that was seen.
+MISSED = 0.06
 INTERRUPT = "[woken by an interrupt]"
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -150,14 +154,15 @@ def check_spinner(books, name):
 def check_napper(books):
     account = books.truth["threads"]["napper"]
     blocked, ready = books.ns("off_cpu", "napper"), books.ns("run_queue", "napper")
-    books.equal("'napper' ready", ready, account["queued_ns"])
+    queued = account["queued_ns"]
+    books.between("'napper' ready", ready, (1 - MISSED) * queued, queued)
     woken = books.ns("run_queue", "napper", lambda sample: sample.state == "woken")
     books.check(woken >= 0.8 * ready, f"nearly all of it woken ({share(woken, ready):.2%})")
     nap = books.ns("run_queue", "napper", lambda sample: sample.state == "woken" and position(
         sample.frames, ["nap_driver", "take_nap"]) >= 0)
     books.check(nap >= 0.98 * woken, f"on the stack that it slept on ({share(nap, woken):.2%})")
-    books.equal("'napper' blocked", blocked,
-                account["wall_ns"] - account["on_cpu_ns"] - account["queued_ns"])
+    asleep = account["wall_ns"] - account["on_cpu_ns"] - queued
+    books.between("'napper' blocked", blocked, asleep, asleep + MISSED * queued)
     books.equal("'napper' in all", blocked + ready + account["on_cpu_ns"], account["wall_ns"])
 
 
@@ -219,8 +224,9 @@ def check_timer(books, thread):
     """What the timer interrupts is the spinners, as a rule, and none of their doing."""
     ended, found = books.ns("waker", thread), books.of("waker", thread, woken_by(INTERRUPT))
     by_timer = sum(sample.value for sample in found)
-    books.equal(f"'{thread}' by all wakers, of its time blocked", ended,
-                books.ns("off_cpu", thread))
+    blocked = books.ns("off_cpu", thread)
+    books.between(f"'{thread}' by all wakers, of its time blocked", ended,
+                  (1 - MISSED) * blocked, blocked)
     books.check(by_timer >= 0.98 * ended, f"{INTERRUPT} ({share(by_timer, ended):.2%})")
     others = {name for sample in found for name, module in zip(
         split(sample, INTERRUPT)[1], sample.modules[sample.frames.index(INTERRUPT) + 1 :])
