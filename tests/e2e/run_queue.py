@@ -13,13 +13,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from batches import column, fields
 from offcpu_truth import HOOKS, offered
 from reference import (LIMIT_S, Agent, Check, Program, arguments, full, position, programs_held,
-                       skip_unless_live, snapshot, value_on, wait_attached)
+                       skip_unless_live, wait_attached)
 
-KINDS = ("off_cpu", "run_queue", "waker")
+OPTIONS = {"off_cpu": "--off-cpu", "run_queue": "--run-queue", "waker": "--wakers"}
+KINDS = tuple(OPTIONS)
 SHARE = 0.02  # of the truth; what chance may add is on top
 SLACK_NS = 5e6  # a thread's last turn is not over when it has read its account
 SIGMAS = 4
@@ -58,7 +60,21 @@ def read_pprof(path):
                      [module for _, module in frames], count, value)
 
 
-def take(build, seconds, agent=None):
+def wait_linked(sampler_pid, held, quiet_s=1, limit_s=60):
+    """Until the programs that the sampler has attached are at least two and no more come: on a
+    busy host that takes long."""
+    deadline, since, last = time.monotonic() + limit_s, time.monotonic(), set()
+    while time.monotonic() < deadline:
+        links = {name for name in programs_held(sampler_pid) - held if name.startswith("link_id")}
+        if links != last:
+            since, last = time.monotonic(), links
+        if len(links) >= 2 and time.monotonic() - since > quiet_s:
+            return
+        time.sleep(0.05)
+    raise RuntimeError("the programs were not attached")
+
+
+def take(build, seconds, agent=None, kinds=KINDS):
     """(truth, {kind: samples}, what was said) of the queue, all kinds in one snapshot."""
     held = programs_held(agent.pid) if agent else set()
     way = ["--socket", agent.socket] if agent else ["--standalone"]
@@ -66,11 +82,12 @@ def take(build, seconds, agent=None):
             Program(build, "queue", "--seconds", str(seconds)) as program:
         child = subprocess.Popen(
             [build / "agent" / "agentctl", "snapshot", *way, "--pid", str(program.pid),
-             "--duration", f"{seconds + LIMIT_S}s", "--off-cpu", "--run-queue", "--wakers",
+             "--duration", f"{seconds + LIMIT_S}s", *(OPTIONS[kind] for kind in kinds),
              "--format", "pprof", "-o", f"{folder}/out.gz"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             wait_attached(child, agent.pid if agent else child.pid, held)
+            wait_linked(agent.pid if agent else child.pid, held)
             truth = program.work()
             child.send_signal(signal.SIGINT)
             _, words = child.communicate(timeout=60)
@@ -81,7 +98,7 @@ def take(build, seconds, agent=None):
         program.leave()
         if child.returncode != 0:
             raise RuntimeError(f"agentctl ended with {child.returncode}:\n{words}")
-        return truth, {kind: list(read_pprof(f"{folder}/out.{kind}.gz")) for kind in KINDS}, words
+        return truth, {kind: list(read_pprof(f"{folder}/out.{kind}.gz")) for kind in kinds}, words
 
 
 def quantum(words):
@@ -158,7 +175,8 @@ def check_napper(books):
     queued = account["queued_ns"]
     books.between("'napper' ready", ready, (1 - MISSED) * queued, queued)
     woken = books.ns("run_queue", "napper", lambda sample: sample.state == "woken")
-    books.check(woken >= 0.8 * ready, f"nearly all of it woken ({share(woken, ready):.2%})")
+    books.check(woken >= 0.8 * ready - account["computing_ns"],
+                f"all of it woken, unless it was preempted ({share(woken, ready):.2%})")
     nap = books.ns("run_queue", "napper", lambda sample: sample.state == "woken" and position(
         sample.frames, ["nap_driver", "take_nap"]) >= 0)
     books.check(nap >= 0.98 * woken, f"on the stack that it slept on ({share(nap, woken):.2%})")
@@ -169,15 +187,15 @@ def check_napper(books):
 
 def check_not_asked_for(check, build, seconds):
     """Decision 24: then the time from the wake-up to running is of the time blocked."""
-    truth, stacks, words = snapshot(build, "queue", [], seconds, "--off-cpu")
-    books = Books(check, (truth, {}, words))
-    account = truth["threads"]["napper"]
+    books = Books(check, take(build, seconds, kinds=("off_cpu", "waker")))
+    account = books.truth["threads"]["napper"]
     away = account["wall_ns"] - account["on_cpu_ns"]
-    check(account["queued_ns"] > 0.1 * away, f"'napper' waited for a CPU, too "
+    check(account["queued_ns"] > 0.05 * away, f"'napper' waited for a CPU, too "
           f"({share(account['queued_ns'], away):.0%} of the time away)")
-    # What it was preempted for is in neither, and small: it computes for some microseconds.
-    books.equal("'napper' blocked, with the wait for a CPU", value_on(stacks, "nap_driver"), away)
-    spun = sum(value for frames, value in stacks if frames[0].startswith("spin_"))
+    # Preempted it can be while it computes, and then it is not blocked.
+    books.between("'napper' blocked, with the wait for a CPU", books.ns("off_cpu", "napper"),
+                  away - account["computing_ns"], away)
+    spun = books.ns("off_cpu", "spin_a") + books.ns("off_cpu", "spin_b")
     check(spun == 0, f"time preempted is not in it ({spun} ns)")
 
 

@@ -45,6 +45,7 @@ struct thread {
 	pthread_t thread;
 	struct account account; // of what it did under its name
 	uint64_t longest_ns;	// turn of its driver; no interval is longer
+	uint64_t computing_ns;	// of the napper: between its naps, preempted or not
 };
 
 static struct {
@@ -53,7 +54,7 @@ static struct {
 
 static uint64_t end_ns;
 static int messages[2];
-static _Thread_local uint64_t turn_ns, longest_ns;
+static _Thread_local uint64_t turn_ns, longest_ns, computing_ns;
 
 // Whether there is time for another turn.
 static bool next_turn(void)
@@ -81,7 +82,7 @@ FRAME static void compute(uint64_t turns)
 		;
 }
 
-static void ask_for_slice(void)
+static void ask_for_slice(uint32_t policy)
 {
 	struct { // sched_attr, which not every C library has, and the kernel's header clashes with
 		uint32_t size, policy;
@@ -89,7 +90,7 @@ static void ask_for_slice(void)
 		int32_t nice;
 		uint32_t priority;
 		uint64_t runtime, deadline, period;
-	} attr = { .size = sizeof(attr), .runtime = SLICE_NS };
+	} attr = { .size = sizeof(attr), .policy = policy, .runtime = SLICE_NS };
 
 	if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0)
 		die("sched_setattr");
@@ -97,7 +98,7 @@ static void ask_for_slice(void)
 
 FRAME static void spin_driver(void)
 {
-	ask_for_slice();
+	ask_for_slice(SCHED_OTHER);
 	while (next_turn())
 		compute(100000);
 }
@@ -110,14 +111,15 @@ FRAME static long take_nap(void)
 
 FRAME static void nap_driver(void)
 {
-	struct sched_param param = { 0 };
+	uint64_t woke;
 
-	if (sched_setscheduler(0, SCHED_BATCH, &param) != 0)
-		die("sched_setscheduler");
+	ask_for_slice(SCHED_BATCH); // a shorter one than others have would let it preempt them
 	while (next_turn()) {
 		if (take_nap() != 0)
 			die("clock_nanosleep");
+		woke = clock_ns(CLOCK_MONOTONIC);
 		compute(10000);
+		computing_ns += clock_ns(CLOCK_MONOTONIC) - woke;
 	}
 }
 
@@ -225,6 +227,7 @@ static void *thread_main(void *argument)
 	    (struct account){ after.time_ns - before.time_ns, after.on_cpu_ns - before.on_cpu_ns,
 			      after.queued_ns - before.queued_ns };
 	thread->longest_ns = longest_ns;
+	thread->computing_ns = computing_ns;
 	close(schedstat_fd);
 	return NULL;
 }
@@ -243,12 +246,13 @@ static void print_truth(void)
 	printf("{\"program\":\"queue\",\"pid\":%d,\"threads\":{", (int)getpid());
 	for (const struct thread *thread = threads; thread->name != NULL; thread++)
 		printf("%s\"%s\":{\"wall_ns\":%llu,\"on_cpu_ns\":%llu,\"queued_ns\":%llu,"
-		       "\"longest_ns\":%llu}",
+		       "\"longest_ns\":%llu,\"computing_ns\":%llu}",
 		       thread > threads ? "," : "", thread->name,
 		       (unsigned long long)thread->account.time_ns,
 		       (unsigned long long)thread->account.on_cpu_ns,
 		       (unsigned long long)thread->account.queued_ns,
-		       (unsigned long long)thread->longest_ns);
+		       (unsigned long long)thread->longest_ns,
+		       (unsigned long long)thread->computing_ns);
 	printf("},\"pokes\":{");
 	for (int poker = 0; poker < POKERS; poker++)
 		printf("%s\"%s\":{\"wakes\":%llu,\"least_ns\":%llu,\"most_ns\":%llu}",
