@@ -4,7 +4,8 @@
 # FP_TEST_FULL in the environment makes the runs longer and the crowds larger.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-foreach(name attribution_cpu cpu_time offcpu_truth walk_budget blocked_cases)
+foreach(name attribution_cpu cpu_time offcpu_truth walk_budget blocked_cases
+    run_queue)
   add_test(NAME e2e_${name}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/${name}.py
       --build ${CMAKE_BINARY_DIR})

@@ -2,6 +2,7 @@
 #include "kernelmap_host.h"
 
 #include "agent/kernelmap_note.h"
+#include "bpf/abi.h"
 
 #include <errno.h>
 
@@ -156,6 +157,70 @@ static void test_skip(void **state)
 	}
 }
 
+#define DO_NANOSLEEP  (IMAGE + 0x1190)
+#define DEVICE_ENTRY  (IMAGE + 0x1510)
+#define TIMER_ENTRY   (IMAGE + 0x1560)
+#define FAULT_ENTRY   (IMAGE + 0x15a0)
+#define TIMER_HANDLER (IMAGE + 0x1640)
+#define STRAY_ENTRY   (IMAGE + 0x16a0)
+#define TIMER_WAKES   (IMAGE + 0x16d0)
+
+struct interrupt_case {
+	const char *what;
+	uint64_t addresses[FP_MAX_FRAMES];
+	uint32_t count, interrupt;
+};
+
+static const struct interrupt_case interrupt_cases[] = {
+	{ "a timer while a program runs",
+	  { PROGRAM + 8, TIMER_WAKES, TIMER_HANDLER, TIMER_ENTRY },
+	  4,
+	  4 },
+	{ "a timer while the kernel works for a program",
+	  { PROGRAM + 8, TIMER_WAKES, TIMER_HANDLER, TIMER_ENTRY, DO_NANOSLEEP, IMAGE + 0x1250 },
+	  6,
+	  4 },
+	{ "a device", { PROGRAM + 8, TIMER_WAKES, DEVICE_ENTRY, DO_NANOSLEEP }, 4, 3 },
+	{ "a stray one", { PROGRAM + 8, TIMER_WAKES, STRAY_ENTRY, DO_NANOSLEEP }, 4, 3 },
+	{ "a device that interrupts what a timer left to do: the inner one wakes",
+	  { TIMER_WAKES, DEVICE_ENTRY, TIMER_HANDLER, TIMER_ENTRY, DO_NANOSLEEP },
+	  5,
+	  2 },
+	{ "a program's own page fault", { TIMER_WAKES, FAULT_ENTRY, DO_NANOSLEEP }, 3, 0 },
+	{ "a page fault below an interrupt",
+	  { TIMER_WAKES, TIMER_ENTRY, FAULT_ENTRY, DO_NANOSLEEP },
+	  4,
+	  2 },
+	{ "a system call", { PROGRAM + 8, TIMER_WAKES, DO_NANOSLEEP }, 3, 0 },
+	{ "a handler's function is not the entry", { TIMER_WAKES, TIMER_HANDLER }, 2, 0 },
+	{ "a name that only ends alike", { TIMER_WAKES, IMAGE + 0x15d0 }, 2, 0 },
+	{ "a call that is the entry's last instruction",
+	  { TIMER_WAKES, IMAGE + 0x1540, DO_NANOSLEEP },
+	  3,
+	  2 },
+	{ "a call that ends the function before the entry",
+	  { TIMER_WAKES, IMAGE + 0x1500, DO_NANOSLEEP },
+	  3,
+	  0 },
+	{ "the entry is the last frame that there is room for",
+	  { [0 ... FP_MAX_FRAMES - 2] = TIMER_WAKES, [FP_MAX_FRAMES - 1] = TIMER_ENTRY },
+	  FP_MAX_FRAMES,
+	  FP_MAX_FRAMES },
+	{ "one frame", { TIMER_ENTRY }, 1, 0 }, // who looks stands above it
+	{ "no frames", { 0 }, 0, 0 },
+};
+
+static void test_interrupt(void **state)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(interrupt_cases); i++) {
+		const struct interrupt_case *c = &interrupt_cases[i];
+
+		print_message("  %s\n", c->what);
+		assert_int_equal(fp_kernel_map_interrupt(map, c->addresses, c->count),
+				 c->interrupt);
+	}
+}
+
 static void test_image_table(void **state)
 {
 	FP_AUTOBUF struct fp_buf text = { 0 };
@@ -169,7 +234,14 @@ static void test_image_table(void **state)
 						     "1200 __schedule\n"
 						     "1300 schedule\n"
 						     "1380 schedule_timeout\n"
-						     "1400 arch_stack_walk\n");
+						     "1400 arch_stack_walk\n"
+						     "1500 asm_common_interrupt\n"
+						     "1540 asm_sysvec_apic_timer_interrupt\n"
+						     "1580 asm_exc_page_fault\n"
+						     "15c0 common_interrupt_return\n"
+						     "1600 sysvec_apic_timer_interrupt\n"
+						     "1680 asm_spurious_interrupt\n"
+						     "16c0 hrtimer_wakeup\n");
 }
 
 static int on_module(const char *module, const uint8_t *id, size_t id_len, const char *text,
@@ -223,7 +295,7 @@ static void test_this_kernel(void **state)
 	FP_AUTOBUF struct fp_buf text = { 0 };
 	struct fp_kernel_map *own = NULL;
 	uint64_t stack[3];
-	size_t id_len;
+	size_t id_len, entries = 0;
 
 	assert_int_equal(fp_kernel_map_new(&own), 0);
 	if (fp_kernel_map_usable(own)) {
@@ -235,6 +307,7 @@ static void test_this_kernel(void **state)
 		for (size_t i = 0; i < own->ranges_count; i++) {
 			assert_true(own->ranges[i].start < own->ranges[i].end);
 			assert_true(i == 0 || own->ranges[i - 1].end <= own->ranges[i].start);
+			entries += own->ranges[i].part == FP_KERNEL_INTERRUPT;
 			if (own->ranges[i].part == FP_KERNEL_SCHEDULER)
 				stack[1] = own->ranges[i].start + 1;
 			else
@@ -242,6 +315,9 @@ static void test_this_kernel(void **state)
 		}
 		stack[2] = own->text_start;
 		assert_int_equal(fp_kernel_map_skip(own, stack, 3), 1);
+#if defined(__x86_64__)
+		assert_true(entries > 2); // of devices, stray ones, and those that have names
+#endif
 	} else {
 		print_message("  kallsyms shows no addresses here\n");
 	}
@@ -262,6 +338,8 @@ int main(void)
 		CASE("hidden addresses are said to be hidden", test_hidden_addresses),
 		CASE("a kernel without modules has no list of them", test_no_modules),
 		CASE("tracing machinery is left out of an off-CPU stack", test_skip),
+		CASE("the frames of an interrupt end at its entry, and nobody else's do",
+		     test_interrupt),
 		CASE("the image's symbol table has offsets, and no padding", test_image_table),
 		CASE("modules with a build-ID have tables of their own", test_module_tables),
 		CASE("a build-ID note is never read beyond its bytes", test_broken_notes),
