@@ -12,6 +12,7 @@
 #define ROOT_GAP_MAX 4096u
 
 struct stack_builder {
+	uint32_t interrupt; // kernel frames of an interrupt's handler; 0: none
 	struct fp_resolver *resolver;
 	const struct fp_stack_record *record;
 	struct fp_profile *profile;
@@ -37,17 +38,12 @@ static int add_named(struct stack_builder *stack, enum fp_frame_kind kind, const
 static int add_kernel_side(struct stack_builder *stack)
 {
 	const uint64_t *addresses = (const uint64_t *)stack->record->frames;
-	uint32_t count = stack->record->kernel_len, first = 0, interrupt = 0;
+	uint32_t count = stack->record->kernel_len, first = 0;
 
 	if (stack->record->source != FP_SOURCE_CPU)
 		first = fp_kernel_map_skip(stack->resolver->kernel, addresses, count);
-	// What an interrupt wakes is none of the doing of what it interrupted.
-	if (stack->record->source == FP_SOURCE_WAKER)
-		interrupt = fp_kernel_map_interrupt(stack->resolver->kernel, addresses, count);
-	if (interrupt > first) {
-		stack->resolved->interrupt = true;
-		count = interrupt;
-	}
+	if (stack->interrupt > first)
+		count = stack->interrupt;
 	for (uint32_t i = first; i < count; i++) {
 		int r = fp_kernel_map_frame(stack->resolver->kernel, addresses[i], stack->profile,
 					    &stack->frames[stack->count]);
@@ -274,6 +270,21 @@ static int identify_process(struct stack_builder *stack)
 				   &stack->resolved->labels, &stack->resolved->unwanted);
 }
 
+// What an interrupt wakes is none of the doing of what it interrupted: neither frames nor labels
+// of that count.
+static void find_interrupt(struct stack_builder *stack)
+{
+	const struct fp_stack_record *record = stack->record;
+
+	if (record->source != FP_SOURCE_WAKER)
+		return;
+	stack->interrupt = fp_kernel_map_interrupt(
+	    stack->resolver->kernel, (const uint64_t *)record->frames, record->kernel_len);
+	stack->resolved->interrupt = stack->interrupt > 0;
+	if (stack->resolved->interrupt)
+		stack->resolved->unwanted = false;
+}
+
 static int add_frames(struct stack_builder *stack)
 {
 	int r = add_kernel_side(stack);
@@ -312,6 +323,7 @@ int fp_resolver_resolve(struct fp_resolver *resolver, const struct fp_stack_reco
 	resolved.has_user = !record->kernel_thread &&
 			    (record->user_len > 0 || record->walk_end != FP_WALK_END_NONE);
 	r = identify_process(&stack);
+	find_interrupt(&stack);
 	if (r == 0 && !resolved.unwanted)
 		r = add_frames(&stack);
 	if (r < 0)

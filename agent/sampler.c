@@ -115,7 +115,7 @@ void fp_sampler_free(struct fp_sampler *sampler)
 		return;
 	fp_perf_events_free(sampler->perf_events);
 	ring_buffer__free(sampler->rings);
-	fp_kicks_free(sampler->kicks);
+	fp_kicks_free(&sampler->kicks);
 	bpf_link__destroy(sampler->visit_link);
 	fleetprof_bpf__destroy(sampler->skeleton);
 	fp_batch_space_free(&sampler->space);
@@ -133,7 +133,6 @@ int fp_sampler_read_stacks(struct fp_sampler *sampler, fp_record_fn fn, void *co
 
 	sampler->record_fn = fn;
 	sampler->record_context = context;
-	fp_kicks_clear(sampler->kicks);
 	result = ring_buffer__consume(sampler->rings);
 	return result < 0 ? result : 0;
 }
@@ -195,8 +194,8 @@ uint64_t fp_sampler_map_bytes(const struct fp_sampler *sampler)
 		if (bpf_map__fd(map) >= 0)
 			bytes += map_memlock(bpf_map__fd(map));
 	}
-	for (uint32_t cpu = 0; cpu < fp_kicks_count(sampler->kicks); cpu++)
-		bytes += map_memlock(fp_kicks_fd(sampler->kicks, cpu));
+	for (uint32_t cpu = 0; cpu < sampler->kicks.count; cpu++)
+		bytes += map_memlock(sampler->kicks.fds[cpu]);
 	return bytes;
 }
 

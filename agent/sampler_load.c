@@ -106,6 +106,7 @@ static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 	bpf_program__set_autoload(skeleton->progs.offcpu_waking,
 				  off_cpu && (config->run_queue || config->waker));
 	bpf_map__set_autocreate(skeleton->maps.departures, off_cpu);
+	bpf_map__set_autocreate(skeleton->maps.offcpu_kicks, sampler->hook == FP_HOOK_IRQ_WORK);
 	if (sampler->hook == FP_HOOK_IRQ_WORK)
 		bpf_map__set_max_entries(skeleton->maps.offcpu_kicks,
 					 (uint32_t)libbpf_num_possible_cpus());
@@ -191,8 +192,8 @@ static int load_with(struct fp_sampler *sampler, const struct btf *btf, enum fp_
 		return error;
 	fp_sampler_control_start(sampler);
 	if (sampler->hook == FP_HOOK_IRQ_WORK)
-		error = fp_kicks_new(bpf_map__fd(sampler->skeleton->maps.offcpu_kicks),
-				     (uint32_t)libbpf_num_possible_cpus(), &sampler->kicks);
+		error = fp_kicks_open(bpf_map__fd(sampler->skeleton->maps.offcpu_kicks),
+				      (uint32_t)libbpf_num_possible_cpus(), &sampler->kicks);
 	if (!error)
 		error = attach_scheduler(sampler);
 	if (!error && bpf_program__fd(sampler->skeleton->progs.offcpu_visit) >= 0)
@@ -212,8 +213,7 @@ int fp_sampler_load(struct fp_sampler *sampler)
 			continue;
 		fleetprof_bpf__destroy(sampler->skeleton);
 		sampler->skeleton = NULL;
-		fp_kicks_free(sampler->kicks);
-		sampler->kicks = NULL;
+		fp_kicks_free(&sampler->kicks);
 		error = load_with(sampler, btf, (enum fp_offcpu_hook)hook);
 	}
 	btf__free(btf);

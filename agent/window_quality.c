@@ -7,6 +7,8 @@
 #include "common/clock.h"
 #include "outcomes.h"
 
+#include <string.h>
+
 static int name_outcomes(struct fp_window *window, enum fp_profile_type type,
 			 enum fp_program program)
 {
@@ -99,10 +101,13 @@ static void state_estimate(struct fp_window *window, enum fp_source source,
 	add_intervals(counters, cut);
 	for (int i = 0; i < FP_DURATION_BUCKETS; i++)
 		counters[FP_QUALITY_INTERVALS_CUT] += cut->count[i];
-	counters[FP_QUALITY_QUANTUM_MIN_NS] =
-	    waker ? window->waker_quantum_min_ns : window->quantum_min_ns;
-	counters[FP_QUALITY_QUANTUM_MAX_NS] =
-	    waker ? window->waker_quantum_max_ns : window->quantum_max_ns;
+	// On the way out departures are picked by their weight, of whatever length.
+	if (waker || strcmp(facts->hook[source], fp_offcpu_hook_name(FP_HOOK_WAY_OUT)) != 0) {
+		counters[FP_QUALITY_QUANTUM_MIN_NS] =
+		    waker ? window->waker_quantum_min_ns : window->quantum_min_ns;
+		counters[FP_QUALITY_QUANTUM_MAX_NS] =
+		    waker ? window->waker_quantum_max_ns : window->quantum_max_ns;
+	}
 	counters[FP_QUALITY_WEIGHT_MAX] = window->weight_max;
 	counters[FP_QUALITY_WALK_BUDGET] = facts->quantum_fixed ? 0 : facts->walk_budget;
 }
@@ -140,6 +145,9 @@ static int complete_quality(struct fp_window *window, enum fp_source source,
 		error = name_programs(window, source);
 	if (!error && source == FP_SOURCE_OFFCPU)
 		error = name_missed(window);
+	if (!error && source == FP_SOURCE_WAKER && window->totals[FP_PROGRAM_WAKE].unclosed)
+		error = fp_quality_set_named(window->profile, type, "wake.missed.unseen",
+					     window->totals[FP_PROGRAM_WAKE].unclosed);
 	if (source != FP_SOURCE_CPU) {
 		state_estimate(window, source, facts);
 		return error;

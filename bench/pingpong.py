@@ -39,7 +39,7 @@ LONGEST_BURST_S = 0.9
 PAUSE_S = 0.2
 # Round trips of a burst: a third of a second or so where nothing disturbs it.
 PLACES = {"one": ("one CPU", ["--same-cpu"], 40000), "two": ("two CPUs", [], 10000)}
-HOOKS = ("sched_exit_tp", "fexit", "way_out")
+HOOKS = ("irq_work", "sched_exit_tp", "fexit", "way_out")
 
 
 class NoBpfStats:

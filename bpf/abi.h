@@ -17,10 +17,9 @@ typedef __UINT16_TYPE__ fp_u16;
 typedef __UINT32_TYPE__ fp_u32;
 typedef __UINT64_TYPE__ fp_u64;
 
-#define FP_COMM_LEN	   16
-#define FP_MAX_FRAMES	   127 /* per side; also kernel.perf_event_max_stack */
-#define FP_EPOCHS	   2
-#define FP_KICK_RING_BYTES 8192 /* 512 interrupts between two looks of user space */
+#define FP_COMM_LEN   16
+#define FP_MAX_FRAMES 127 /* per side; also kernel.perf_event_max_stack */
+#define FP_EPOCHS     2
 
 enum fp_source {
 	FP_SOURCE_CPU,	    /* on a CPU, at a tick */
@@ -115,7 +114,8 @@ struct fp_totals {
 	fp_u64 value;		/* nanoseconds added to the count map */
 	fp_u64 announced;	/* stack records sent */
 	fp_u64 announce_failed; /* did not fit the ring; retried on the next hit */
-	fp_u64 unclosed; /* departures of tasks whose return no hook saw, found at the next one */
+	fp_u64 unclosed; /* departures whose return no hook saw, found at the next one; returns
+			    whose wake-up none saw */
 };
 
 /*

@@ -27,8 +27,8 @@ FP_TOTALS_MAP(offcpu_totals, ROWS);
 
 /* fp_kick: a ring for every CPU, since each has one wake-up that can be under way. */
 struct kick_ring {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, FP_KICK_RING_BYTES);
+	__uint(type, BPF_MAP_TYPE_USER_RINGBUF);
+	__uint(max_entries, 4096);
 };
 
 struct {

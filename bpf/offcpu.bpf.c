@@ -99,8 +99,17 @@ struct ended {
 	bool blocked, ready; /* there is such a part */
 };
 
+/* A task came back of which no wake-up was seen. */
+static __always_inline void note_unseen_wake(u32 epoch)
+{
+	struct fp_totals *wakes = totals_row(epoch, ROW_WAKE);
+
+	if (wakes)
+		wakes->unclosed++;
+}
+
 /* Takes the departure of `task`, which came back at `now`; AGGREGATED: there is an interval. */
-static __always_inline enum fp_outcome take_departure(struct task_struct *task, u64 now,
+static __always_inline enum fp_outcome take_departure(struct task_struct *task, u64 now, u32 epoch,
 						      struct ended *ret)
 {
 	struct place place;
@@ -126,6 +135,8 @@ static __always_inline enum fp_outcome take_departure(struct task_struct *task, 
 	ret->ready_ns = ret->ready ? now - left : 0;
 	if (fp_run_queue && ret->away)
 		woken = ret->away->woken_ns;
+	if ((fp_run_queue || fp_wakers) && ret->blocked && ret->away && !ret->away->woken_ns)
+		note_unseen_wake(epoch);
 	if (woken > left && woken < now && ret->blocked) {
 		ret->ready = true;
 		ret->ready_ns = now - woken;
@@ -203,21 +214,23 @@ __attribute__((noinline)) int fp_count_current(u32 row, u32 epoch, u32 state, u6
 	return 0;
 }
 
+static long ignore_message(void *message, void *context)
+{
+	return 1;
+}
+
 /*
  * Makes this CPU interrupt itself as soon as it may, which is when the switch is done: in the
- * context of the task that is back, and still within schedule. The wake-up of a ring buffer does
- * that (irq_work), for an empty record that nobody waits for.
+ * context of the task that is back, and still within schedule. Looking into a ring buffer of user
+ * space, with a wake-up forced, does that (irq_work); the ring is always empty.
  */
 static __always_inline void kick(void)
 {
 	u32 index = bpf_get_smp_processor_id();
-	void *ring = bpf_map_lookup_elem(&offcpu_kicks, &index), *record;
+	void *ring = bpf_map_lookup_elem(&offcpu_kicks, &index);
 
-	if (!ring)
-		return; /* then its stack is missed, and counted */
-	record = bpf_ringbuf_reserve(ring, 8, 0);
-	if (record)
-		bpf_ringbuf_discard(record, BPF_RB_FORCE_WAKEUP);
+	if (ring) /* else its stack is missed, and counted */
+		bpf_user_ringbuf_drain(ring, ignore_message, NULL, BPF_RB_FORCE_WAKEUP);
 }
 
 /* Draws the lots. What is kept is owed until the stack is taken. */
@@ -261,7 +274,7 @@ static __always_inline void note_arrival(struct cpu_state *cpu, struct task_stru
 
 	if (!in || !ready)
 		return; /* cannot be: the rows are within the array */
-	outcome = task->pid ? take_departure(task, now, &ended) : FP_OUTCOME_IDLE;
+	outcome = task->pid ? take_departure(task, now, epoch, &ended) : FP_OUTCOME_IDLE;
 	if (outcome != FP_OUTCOME_AGGREGATED) {
 		settle(in, true, outcome);
 		return;

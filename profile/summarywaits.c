@@ -165,6 +165,7 @@ static void cut_line(const struct fp_summary *summary)
 static const struct {
 	const char *hook, *text;
 } hooks[] = {
+	{ "irq_work", ": stacks are taken when a thread is back" },
 	{ "sched_exit_tp", ": stacks are taken when a thread is back" },
 	{ "fexit", ": stacks are taken when a thread is back" },
 	{ "way_out", ": stacks are taken as a thread leaves the CPU" },
