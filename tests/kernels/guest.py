@@ -78,8 +78,8 @@ def _wake(monitor):
                 tell("system_wakeup")
 
 
-def boot(kernel, image, folder, limit_s):
-    """Runs the machine until it switches itself off; returns the paths of what it said on its
+def boot(kernel, image, part, folder, limit_s):
+    """Runs `part` of guest.sh in the machine until it switches itself off; returns the paths of what it said on its
     two ports. A machine that takes longer is switched off."""
     console, report = folder / "console", folder / "report"
     ours, its = socket.socketpair()
@@ -91,7 +91,9 @@ def boot(kernel, image, folder, limit_s):
         "-smp", str(CPUS), "-m", str(MEMORY_MIB), "-no-reboot", "-nodefaults",
         "-chardev", f"socket,id=monitor,fd={its.fileno()}", "-qmp", "chardev:monitor",
         "-display", "none", "-serial", f"file:{console}", "-serial", f"file:{report}",
-        "-kernel", kernel, "-initrd", image, "-append", "console=ttyS0 panic=-1"]
+        # Words that are not the kernel's become variables of its first process.
+        "-kernel", kernel, "-initrd", image,
+        "-append", f"console=ttyS0 panic=-1 mitigations=off FP_PART={part}"]
     for path in (console, report):
         path.touch()
     with open(folder / "qemu", "w", encoding="utf-8") as words:
