@@ -27,6 +27,19 @@ struct {
 	__type(value, struct fp_durations);
 } offcpu_durations SEC(".maps");
 
+/* What this CPU's programs hand on to one another. */
+struct cpu_state {
+	u64 switch_ns; /* of the last sched_switch: when the task that runs now came back */
+	u64 lots;      /* state of the generator of random numbers */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct cpu_state);
+} offcpu_cpu SEC(".maps");
+
 /* Settings, fixed before load. */
 const volatile bool fp_way_out;	       /* stacks on the way out, no hook on the way in */
 const volatile bool fp_unsure_return;  /* the hook on the way in may miss a return */
@@ -138,21 +151,37 @@ static __always_inline void brake_walk(volatile struct fp_brake *brake,
 	    fp_brake_carry(brake->level, walks, control->slice_walks, elapsed / FP_BRAKE_SLICE_NS);
 }
 
-static __always_inline u64 brake_quantum(volatile struct fp_brake *brake,
-					 volatile struct fp_offcpu_control *control, u64 now)
+/* 32 random bits without a call: a linear congruential generator of 64 bits, of which the upper
+ * half is good (Knuth, MMIX). */
+static __always_inline u32 quick_lot(struct cpu_state *cpu)
 {
+	if (!cpu->lots)
+		cpu->lots = lot();
+	cpu->lots = cpu->lots * 6364136223846793005ULL + 1442695040888963407ULL;
+	return cpu->lots >> 32;
+}
+
+/* A function to the verifier too, so that its branches do not multiply those of the walk. */
+__attribute__((noinline)) u64 fp_keep_slowly(u64 duration_ns, u64 now, u32 wakers)
+{
+	volatile struct fp_offcpu_control *control = wakers ? &fp_waker_control : &fp_control;
+	volatile struct fp_brake *brake = wakers ? &fp_waker_brake : &fp_brake;
 	u64 quantum = fp_quantum_raised(control->quantum_ns, brake_level(brake, control, now));
 
 	if (quantum > brake->quantum_max_ns)
 		brake->quantum_max_ns = quantum;
-	return quantum;
+	return fp_threshold_value(duration_ns, quantum, lot());
 }
 
-/* The value an interval counts for; 0: not kept. */
-static __always_inline u64 keep_interval(u64 duration_ns, u64 quantum_ns)
+/* The value an interval counts for; 0: not kept. Most are short, and the brake is off. */
+static __always_inline u64 keep_interval(struct cpu_state *cpu, u64 duration_ns, u64 now)
 {
-	return duration_ns >= quantum_ns ? duration_ns
-					 : fp_threshold_value(duration_ns, quantum_ns, lot());
+	u64 quantum = fp_control.quantum_ns;
+
+	if (fp_brake.level || fp_brake.walks >= fp_control.slice_walks ||
+	    quantum >= FP_QUANTUM_NARROW)
+		return fp_keep_slowly(duration_ns, now, 0);
+	return fp_threshold_narrow(duration_ns, quantum, quick_lot(cpu));
 }
 
 /* fp_way_out: how many departures this one stands for; 0: it is left out. */

@@ -55,7 +55,7 @@ static __always_inline enum fp_outcome judge_departure(struct task_struct *task,
 /* Stores time and reason with `task`, which is still current. */
 static __always_inline enum fp_outcome note_departure(void *context, struct task_struct *task,
 						      enum fp_away_reason reason, u32 epoch,
-						      struct fp_totals *totals)
+						      u64 now, struct fp_totals *totals)
 {
 	struct away *away =
 	    bpf_task_storage_get(&departures, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -67,15 +67,17 @@ static __always_inline enum fp_outcome note_departure(void *context, struct task
 		totals->unclosed++; /* it came back unseen: that interval is lost, and counted */
 		away->word = 0;
 	}
-	away->woken_ns = 0;
-	away->waker_value = 0;
+	if (fp_run_queue || fp_wakers) {
+		away->woken_ns = 0;
+		away->waker_value = 0;
+	}
 	if (fp_unsure_return)
 		away->ran_ns = task->se.sum_exec_runtime;
 	if (fp_way_out)
-		outcome = take_departing_stack(context, task, &away->kept[0], reason, epoch,
-					       bpf_ktime_get_ns(), totals);
+		outcome =
+		    take_departing_stack(context, task, &away->kept[0], reason, epoch, now, totals);
 	if (outcome == FP_OUTCOME_NOTED)
-		*(volatile u64 *)&away->word = fp_away_word(bpf_ktime_get_ns(), reason, 0);
+		*(volatile u64 *)&away->word = fp_away_word(now, reason, 0);
 	return outcome;
 }
 
@@ -87,16 +89,16 @@ struct ended {
 	bool blocked, ready; /* there is such a part */
 };
 
-/* Takes the departure of `task`; the outcome is AGGREGATED when there is an interval. */
-static __always_inline enum fp_outcome take_departure(struct task_struct *task,
+/* Takes the departure of `task`, which came back at `now`; AGGREGATED: there is an interval. */
+static __always_inline enum fp_outcome take_departure(struct task_struct *task, u64 now,
 						      struct fp_totals *totals, struct ended *ret)
 {
 	struct away *away = bpf_task_storage_get(&departures, task, 0, 0);
-	u64 now = bpf_ktime_get_ns(), left, woken;
+	u64 left, woken = 0;
 
 	if (!away || !away->word)
 		return FP_OUTCOME_NOT_BLOCKED;
-	*ret = (struct ended){ .away = away, .now = now };
+	ret->away = away;
 	ret->word = __sync_lock_test_and_set(&away->word, 0);
 	left = ret->word & FP_AWAY_TIME_MASK;
 	if (!left)
@@ -110,40 +112,46 @@ static __always_inline enum fp_outcome take_departure(struct task_struct *task,
 			return FP_OUTCOME_CLOCK_BACKWARDS;
 		now = left;
 	}
-	woken = away->woken_ns;
-	ret->ready = away_ready(ret->word) || (fp_run_queue && woken > left && woken < now);
+	ret->now = now;
 	ret->blocked = !away_ready(ret->word);
-	if (away_ready(ret->word))
-		woken = left;
-	ret->ready_ns = ret->ready ? now - woken : 0;
-	ret->blocked_ns = ret->blocked ? now - left - ret->ready_ns : 0;
+	ret->ready = !ret->blocked;
+	ret->blocked_ns = ret->blocked ? now - left : 0;
+	ret->ready_ns = ret->ready ? now - left : 0;
+	if (fp_run_queue)
+		woken = away->woken_ns;
+	if (woken > left && woken < now && ret->blocked) {
+		ret->ready = true;
+		ret->ready_ns = now - woken;
+		ret->blocked_ns -= ret->ready_ns;
+	}
 	return FP_OUTCOME_AGGREGATED;
 }
 
 /* Values of the parts under the stack the task left with. */
-static __always_inline void close_way_out(struct fp_scratch *scratch, struct task_struct *task,
-					  const struct ended *ended, u32 epoch,
-					  struct fp_totals *in, struct fp_totals *ready)
+static __always_inline void close_way_out(struct task_struct *task, const struct ended *ended,
+					  u32 epoch, struct fp_totals *in, struct fp_totals *ready)
 {
 	const struct kept *kept = kept_slot(ended->away, ended->word);
-	u64 weight = kept->weight;
 	const struct fp_key *ready_key = ended->blocked ? &kept->ready_key : &kept->key;
-	enum fp_outcome outcome = FP_OUTCOME_NOT_KEPT;
+	struct fp_scratch *scratch;
+	u64 weight = kept->weight;
+	u32 zero = 0;
 
-	if (ended->blocked) {
-		if (weight)
-			outcome = count_kept(scratch, task, &kept->key, FP_SOURCE_OFFCPU, epoch,
-					     ended->blocked_ns * weight, in);
-		fp_outcome(in, outcome);
+	scratch = weight ? bpf_map_lookup_elem(&offcpu_scratch, &zero) : NULL;
+	if (!scratch) {
+		in->outcomes[weight ? FP_OUTCOME_NO_SCRATCH : FP_OUTCOME_NOT_KEPT] +=
+		    ended->blocked;
+		ready->outcomes[weight ? FP_OUTCOME_NO_SCRATCH : FP_OUTCOME_NOT_KEPT] +=
+		    ended->ready;
+		return;
 	}
-	if (ended->ready) {
-		outcome = FP_OUTCOME_NOT_KEPT;
-		if (weight)
-			outcome = count_kept(scratch, task, ready_key, FP_SOURCE_RUNQUEUE, epoch,
-					     ended->ready_ns * weight, ready);
-		fp_outcome(ready, outcome);
-	}
-	if (ended->away->waker_value && weight)
+	if (ended->blocked)
+		fp_outcome(in, count_kept(scratch, task, &kept->key, FP_SOURCE_OFFCPU, epoch,
+					  ended->blocked_ns * weight, in));
+	if (ended->ready)
+		fp_outcome(ready, count_kept(scratch, task, ready_key, FP_SOURCE_RUNQUEUE, epoch,
+					     ended->ready_ns * weight, ready));
+	if (ended->away->waker_value)
 		count_waker(scratch, task, ended->away, &kept->key, away_reason(ended->word),
 			    epoch);
 }
@@ -173,24 +181,26 @@ __attribute__((noinline)) int fp_count_current(u32 row, u32 epoch, u32 state, u6
 	return fp_outcome(totals, outcome);
 }
 
-/* The same with the stack taken here, if any part is kept. */
-static __always_inline void close_here(void *context, struct fp_scratch *scratch,
-				       struct task_struct *task, const struct ended *ended,
-				       u32 epoch, struct fp_totals *in, struct fp_totals *ready)
+/* The same with the stack taken here, of what is kept. */
+static __always_inline void close_kept(void *context, struct task_struct *task,
+				       const struct ended *ended, u64 blocked_value,
+				       u64 ready_value, u32 epoch, struct fp_totals *in,
+				       struct fp_totals *ready)
 {
-	u64 blocked_value = 0, ready_value = 0, waker_value = ended->away->waker_value;
-	u64 quantum = brake_quantum(&fp_brake, &fp_control, ended->now);
 	enum fp_away_reason reason = away_reason(ended->word);
+	u64 waker_value = ended->away->waker_value;
+	struct fp_scratch *scratch;
+	u32 zero = 0;
 
-	if (ended->blocked)
-		blocked_value = keep_interval(ended->blocked_ns, quantum);
-	if (ended->ready)
-		ready_value = keep_interval(ended->ready_ns, quantum);
-	if (blocked_value || ready_value || waker_value) {
-		in->walks++;
-		brake_walk(&fp_brake, &fp_control, ended->now);
-		take_stack(context, scratch, task, epoch);
+	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
+	if (!scratch) {
+		in->outcomes[FP_OUTCOME_NO_SCRATCH] += ended->blocked;
+		ready->outcomes[FP_OUTCOME_NO_SCRATCH] += ended->ready;
+		return;
 	}
+	in->walks++;
+	brake_walk(&fp_brake, &fp_control, ended->now);
+	take_stack(context, scratch, task, epoch);
 	if (ready_value)
 		fp_count_current(ROW_READY, epoch, ended->blocked ? FP_AWAY_WOKEN : reason,
 				 ready_value);
@@ -204,18 +214,35 @@ static __always_inline void close_here(void *context, struct fp_scratch *scratch
 		count_waker(scratch, task, ended->away, &scratch->record.key, reason, epoch);
 }
 
-static __always_inline int come_back(void *context, struct task_struct *task, u32 epoch)
+static __always_inline void close_here(void *context, struct cpu_state *cpu,
+				       struct task_struct *task, const struct ended *ended,
+				       u32 epoch, struct fp_totals *in, struct fp_totals *ready)
+{
+	u64 blocked_value = 0, ready_value = 0;
+
+	if (ended->blocked)
+		blocked_value = keep_interval(cpu, ended->blocked_ns, ended->now);
+	if (ended->ready)
+		ready_value = keep_interval(cpu, ended->ready_ns, ended->now);
+	if (blocked_value || ready_value || ended->away->waker_value) {
+		close_kept(context, task, ended, blocked_value, ready_value, epoch, in, ready);
+		return;
+	}
+	in->outcomes[FP_OUTCOME_NOT_KEPT] += ended->blocked;
+	ready->outcomes[FP_OUTCOME_NOT_KEPT] += ended->ready;
+}
+
+static __always_inline int come_back(void *context, struct cpu_state *cpu, struct task_struct *task,
+				     u32 epoch)
 {
 	struct fp_totals *in = totals_row(epoch, ROW_IN), *ready = totals_row(epoch, ROW_READY);
-	struct fp_scratch *scratch;
 	enum fp_outcome outcome;
 	struct ended ended;
-	u32 zero = 0;
 
 	if (!in || !ready)
 		return 0; /* cannot be: the rows are within the array */
 	in->runs++;
-	outcome = take_departure(task, in, &ended);
+	outcome = take_departure(task, cpu->switch_ns, in, &ended);
 	if (outcome != FP_OUTCOME_AGGREGATED)
 		return fp_outcome(in, outcome);
 	if (!ended.blocked)
@@ -226,51 +253,61 @@ static __always_inline int come_back(void *context, struct task_struct *task, u3
 		ready->runs++;
 		note_duration(epoch, FP_DURATIONS_READY, ended.ready_ns);
 	}
-	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
-	if (!scratch) {
-		in->outcomes[FP_OUTCOME_NO_SCRATCH] += ended.blocked;
-		ready->outcomes[FP_OUTCOME_NO_SCRATCH] += ended.ready;
-	} else if (fp_way_out) {
-		close_way_out(scratch, task, &ended, epoch, in, ready);
-	} else {
-		close_here(context, scratch, task, &ended, epoch, in, ready);
-	}
+	if (fp_way_out)
+		close_way_out(task, &ended, epoch, in, ready);
+	else
+		close_here(context, cpu, task, &ended, epoch, in, ready);
 	return 0;
 }
 
+/* One reading of the clock serves who leaves and who comes: it is the dearest part of a run. */
 SEC("tp_btf/sched_switch")
 int offcpu_switch(u64 *context)
 {
 	struct task_struct *prev = (struct task_struct *)context[1];
 	struct task_struct *next = (struct task_struct *)context[2];
-	u32 epoch = fp_epoch & 1;
+	u32 epoch = fp_epoch & 1, zero = 0;
 	struct fp_totals *out = totals_row(epoch, ROW_OUT);
+	struct cpu_state *cpu = bpf_map_lookup_elem(&offcpu_cpu, &zero);
 	u32 state = fp_has_prev_state ? (u32)context[3] : task_state(prev);
 	enum fp_away_reason reason;
 	enum fp_outcome outcome;
 
-	if (!out)
-		return 0; /* cannot be: the row is within the array */
+	if (!out || !cpu)
+		return 0; /* cannot be: both are within their arrays */
 	out->runs++;
+	cpu->switch_ns = bpf_ktime_get_ns();
 	outcome = judge_departure(prev, context[0] & 1, state, &reason);
 	if (outcome == FP_OUTCOME_NOTED)
-		outcome = note_departure(context, prev, reason, epoch, out);
+		outcome = note_departure(context, prev, reason, epoch, cpu->switch_ns, out);
 	fp_outcome(out, outcome);
 	if (fp_way_out)
-		come_back(context, next, epoch);
+		come_back(context, cpu, next, epoch);
 	return 0;
+}
+
+/* In the context of the task that the CPU's last sched_switch brought in. */
+static __always_inline int return_of_current(void *context)
+{
+	u32 zero = 0;
+	struct cpu_state *cpu = bpf_map_lookup_elem(&offcpu_cpu, &zero);
+
+	if (!cpu)
+		return 0; /* cannot be: the index is within the array */
+	return come_back(context, cpu, (struct task_struct *)bpf_get_current_task_btf(),
+			 fp_epoch & 1);
 }
 
 SEC("?tp_btf/sched_exit_tp")
 int offcpu_return(u64 *context)
 {
-	return come_back(context, (struct task_struct *)bpf_get_current_task_btf(), fp_epoch & 1);
+	return return_of_current(context);
 }
 
 SEC("?fexit/schedule")
 int offcpu_return_fexit(u64 *context)
 {
-	return come_back(context, (struct task_struct *)bpf_get_current_task_btf(), fp_epoch & 1);
+	return return_of_current(context);
 }
 
 SEC("?tp_btf/sched_waking")

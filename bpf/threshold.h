@@ -29,6 +29,20 @@ fp_threshold_value(fp_u64 duration_ns, fp_u64 quantum_ns, fp_u64 random)
 	return random % quantum_ns < duration_ns ? quantum_ns : 0;
 }
 
+/*
+ * The same with 32 random bits and without a division, for quanta below FP_QUANTUM_NARROW: an
+ * interval's chance is then off by at most quantum / 2^32 ns, 3 % of a nanosecond.
+ */
+#define FP_QUANTUM_NARROW (1ULL << 27) /* 134 ms */
+
+static inline __attribute__((always_inline)) fp_u64
+fp_threshold_narrow(fp_u64 duration_ns, fp_u64 quantum_ns, fp_u32 random)
+{
+	if (duration_ns >= quantum_ns)
+		return duration_ns;
+	return ((fp_u64)random * quantum_ns) >> 32 < duration_ns ? quantum_ns : 0;
+}
+
 /* Doublings in effect: those carried over and those of this slice. */
 static inline __attribute__((always_inline)) fp_u64 fp_brake_level(fp_u64 carried, fp_u64 walks,
 								   fp_u64 slice_walks)

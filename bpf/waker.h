@@ -53,7 +53,7 @@ static __always_inline int wake(void *context, struct task_struct *task, u32 epo
 	away->woken_ns = now;
 	if (!fp_wakers || now <= left)
 		return fp_outcome(totals, FP_OUTCOME_NOTED);
-	value = keep_interval(now - left, brake_quantum(&fp_waker_brake, &fp_waker_control, now));
+	value = fp_keep_slowly(now - left, now, 1);
 	if (fp_way_out)
 		value *= kept_slot(away, word)->weight;
 	if (value)

@@ -5,9 +5,9 @@ rate: at 1, 10, 100 and 1000 times a rate, with a ping-pong at full speed, and w
 threads that sleep 10 ms each (2,000, with FP_TEST_FULL in the environment 20,000). And what is
 estimated from the few that are walked is the time that was measured of all.
 
-Allowed above the budget, per window: MARGIN once the quantum has been found, since it is set by
-what the last drain interval brought; FIRST in the windows in which it is searched, where only the
-brake holds (bpf/threshold.h)."""
+The load begins in the first window. Allowed above the budget, per window: MARGIN once the quantum
+has been found, which is by what the last drain interval brought and so may lag behind other load;
+FIRST in the windows in which it is searched, where the brake alone holds (bpf/threshold.h)."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ from reference import Agent, Check, arguments, full, skip_unless_live
 WINDOW_S = 5  # the drain interval of the defaults
 FIRST_WINDOWS = 2
 WINDOWS = 5
-MARGIN, FIRST = 1.5, 3.0
+MARGIN, FIRST = 1.1, 1.5
 DEVIATIONS = 5  # of a standard error; of some dozens of windows none is beyond that by chance
 SLEEP_US = 10000
 LEAST = {  # vm.max_map_count: two mappings a thread
@@ -84,9 +84,10 @@ def loads(build):
 
 def windows_of(build, load, settings):
     """Quality of the off-CPU profile of every whole window, with seconds and estimated time."""
-    with load(), Agent(build, **{"window-length": f"{WINDOW_S}s", "window-jitter-percent": "0",
-                                 **settings}) as agent:
-        time.sleep(WINDOW_S * WINDOWS + 1)
+    with Agent(build, **{"window-length": f"{WINDOW_S}s", "window-jitter-percent": "0",
+                         **settings}) as agent:
+        with load():
+            time.sleep(WINDOW_S * WINDOWS + 1)
         agent.stop()
         for batch in spooled(agent.spool()):
             quality = dict(batch.quality[OFF_CPU])
@@ -126,7 +127,8 @@ def check_window(check, number, window, way_out):
 def check_load(check, build, name, load, hook="auto"):
     print(f"-- {name}" + (f", {hook}" if hook != "auto" else ""), flush=True)
     windows = list(windows_of(build, load, {"off-cpu-hook": hook}))
-    check(len(windows) >= WINDOWS - 1, f"{len(windows)} windows")
+    covered = sum(window["seconds"] for window in windows)
+    check(covered > WINDOW_S * WINDOWS * 0.6, f"{len(windows)} windows, {covered:.1f} s")
     for number, window in enumerate(windows):
         check_window(check, number, window, hook == "way_out")
     return max((window["intervals"] / window["seconds"] for window in windows), default=0)

@@ -47,6 +47,29 @@ static void a_short_one_counts_for_the_quantum_or_not(void **state)
 	assert_int_equal(fp_threshold_value(1ULL << 40, 1ULL << 41, 1ULL << 40), 0);
 }
 
+// The lots are evenly spread over 32 bits, so the mean is exact to their grain.
+static void thirty_two_random_bits_serve_as_well(void **state)
+{
+	static const uint64_t durations[] = { 1, 999, 20000, 9999999 };
+	const uint64_t quantum = 10 * MS, lots = 1 << 20;
+
+	for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++) {
+		double kept = 0;
+
+		for (uint64_t lot = 0; lot < lots; lot++) {
+			uint64_t value = fp_threshold_narrow(durations[i], quantum,
+							     (uint32_t)(lot * 4096 + 2048));
+
+			assert_true(value == 0 || value == quantum);
+			kept += value != 0;
+		}
+		assert_float_equal(kept / (double)lots * (double)quantum, (double)durations[i],
+				   (double)quantum / (double)lots);
+	}
+	assert_int_equal(fp_threshold_narrow(quantum, quantum, UINT32_MAX), quantum);
+	assert_int_equal(fp_threshold_narrow(0, quantum, 0), 0);
+}
+
 static void the_brake_doubles_for_every_further_share_of_walks(void **state)
 {
 	assert_int_equal(fp_brake_level(0, 49, 50), 0);
@@ -156,6 +179,7 @@ int main(void)
 		cmocka_unit_test(an_interval_counts_for_its_length_on_average),
 		cmocka_unit_test(a_long_one_is_always_kept_at_its_own_length),
 		cmocka_unit_test(a_short_one_counts_for_the_quantum_or_not),
+		cmocka_unit_test(thirty_two_random_bits_serve_as_well),
 		cmocka_unit_test(the_brake_doubles_for_every_further_share_of_walks),
 		cmocka_unit_test(the_brake_carries_over_and_lets_go_slowly),
 		cmocka_unit_test(the_brake_alone_bounds_walks_from_any_start),
