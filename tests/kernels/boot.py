@@ -30,8 +30,8 @@ HOOKS = {  # the setting's word: what the daemon's log says, and how it is told 
     "way_out": "on the way out", "fexit": "at the end of schedule"}
 # Of the time that a program measured. An emulated CPU stops, what happened meanwhile then comes at
 # once, and the brake lets chance into the estimate; more of it into that of one kind of waits.
-OFF_CPU_SHARE = 0.15
-KIND_SHARE = 0.3
+OFF_CPU_SHARE = 0.1
+KIND_SHARE = 0.2
 BLOCKED_S = 2  # the snapshot's length in blocked_throughout of guest.sh
 CPU_HZ = 99
 # Of the samples that a load is due. An emulated CPU that its host lets wait loses ticks; one
