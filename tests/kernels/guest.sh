@@ -51,7 +51,7 @@ profile_programs() {
   calltree_fp --seconds 900 >/dev/null &
   pid=$!
   sleep 1
-  snapshot calltree $pid --cpu --duration 5s --format folded
+  snapshot calltree $pid --cpu --duration 4s --format folded
   snapshot calltree_raw $pid --cpu --duration 2s --format folded --raw
   kill $pid
 }
@@ -159,7 +159,7 @@ by_hook() { # by_hook HOOK
 # than that. Meanwhile the kernel's limit fell below the snapshot's rate, as it does by itself
 # when sampling takes it too long.
 hotplug() {
-  attach hotplug --cpu spin --seconds 8
+  attach hotplug --cpu spin --seconds 6
   sleep 2
   echo 50 >/proc/sys/kernel/perf_event_max_sample_rate
   section hotplug.toggle unplug_and_plug
