@@ -180,6 +180,12 @@ static bool is_set(const char *variable)
 	return text && *text && strcmp(text, "0") != 0;
 }
 
+// At least so many events that the books say something; an emulated load brings fewer.
+static uint64_t least(uint64_t per_epoch, uint32_t epochs)
+{
+	return per_epoch * epochs / (is_set("FP_TEST_EMULATED") ? 10 : 1);
+}
+
 // Many epochs rather than long ones: each is a switch of sets under load. A minute with
 // FP_TEST_FULL; a fifth with FP_TEST_EMULATED, on a machine where all takes so much longer.
 static uint32_t epochs_of(uint32_t usual, uint32_t full)
@@ -195,8 +201,8 @@ static void nothing_is_lost_silently_in_mixed_load(void **state)
 	uint32_t epochs = epochs_of(15, 60);
 	struct sums sums = run_epochs(&config, epochs, 1000);
 
-	assert_true(sums.totals[FP_PROGRAM_CPU].runs > 50ULL * epochs);
-	assert_true(sums.totals[FP_PROGRAM_SWITCH_OUT].runs > 100ULL * epochs);
+	assert_true(sums.totals[FP_PROGRAM_CPU].runs > least(50, epochs));
+	assert_true(sums.totals[FP_PROGRAM_SWITCH_OUT].runs > least(100, epochs));
 	assert_true(sums.value > 0);
 	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
 		assert_int_equal(fp_totals_class(&sums.totals[program], FP_CLASS_DROPPED), 0);
@@ -228,7 +234,7 @@ static void stacks_taken_on_the_way_out_balance_too(void **state)
 
 	assert_int_equal(sums.totals[FP_PROGRAM_SWITCH_OUT].runs,
 			 sums.totals[FP_PROGRAM_SWITCH_IN].runs);
-	assert_true(sums.drained[FP_SOURCE_OFFCPU] > 50ULL * epochs);
+	assert_true(sums.drained[FP_SOURCE_OFFCPU] > least(50, epochs));
 	assert_true(sums.cut > 0);
 	assert_int_equal(sums.cut_missed, 0);
 }
