@@ -75,6 +75,7 @@ int fp_daemon_open_snapshot(const struct fp_session_config *config, struct fp_se
 	snapshot.labels = &labels;
 	snapshot.process_memory_bytes = daemon->config.limits_process_memory;
 	snapshot.sampler.hook = host.hook;
+	snapshot.sampler.walk_budget = FP_SNAPSHOT_WALK_BUDGET;
 	snapshot.sampler.max_user_frames = host.max_user_frames;
 	snapshot.sampler.use_helper_walk = host.use_helper_walk;
 	return open_session(daemon, &snapshot, ret, refusal);

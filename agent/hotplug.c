@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/file.h"
 #include "cpus.h"
 
 #include <errno.h>
@@ -25,6 +26,7 @@ static const char offline_cpu[] = "offline@/devices/system/cpu/cpu";
 struct fp_hotplug {
 	int fd;		    // -1: no uevents here
 	uint64_t asleep_ns; // at the last look
+	uint64_t suspends;  // likewise
 	bool all_left;	    // messages were lost, or the host slept
 	bool any_left;
 	bool left[FP_CPUS_MAX];
@@ -64,6 +66,23 @@ static uint64_t asleep_ns(void)
 	return fp_boottime_ns() - awake_ns;
 }
 
+// How often it was, or tried to be: one that ends at once takes CPUs off all the same, and need not
+// show in the clocks. Where the kernel does not count them, they are all there is.
+static uint64_t suspends(void)
+{
+	static const char *const counts[] = { "/sys/power/suspend_stats/success",
+					      "/sys/power/suspend_stats/fail" };
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(counts); i++) {
+		struct fp_buf text FP_AUTOBUF = {};
+
+		if (fp_file_read(counts[i], 64, &text) == 0 && fp_buf_byte(&text, 0) == 0)
+			sum += strtoull((const char *)text.data, NULL, 10);
+	}
+	return sum;
+}
+
 int fp_hotplug_open(struct fp_hotplug **ret)
 {
 	struct fp_hotplug *hotplug = calloc(1, sizeof(*hotplug));
@@ -72,6 +91,7 @@ int fp_hotplug_open(struct fp_hotplug **ret)
 		return -ENOMEM;
 	hotplug->fd = open_socket();
 	hotplug->asleep_ns = asleep_ns();
+	hotplug->suspends = suspends();
 	*ret = hotplug;
 	return 0;
 }
@@ -129,13 +149,15 @@ static bool take_message(struct fp_hotplug *hotplug)
 
 void fp_hotplug_look(struct fp_hotplug *hotplug)
 {
-	uint64_t asleep_before_ns = hotplug->asleep_ns;
+	uint64_t asleep_before_ns = hotplug->asleep_ns, suspends_before = hotplug->suspends;
 
 	if (hotplug->any_left)
 		memset(hotplug->left, 0, sizeof(hotplug->left));
 	hotplug->any_left = false;
 	hotplug->asleep_ns = asleep_ns();
-	hotplug->all_left = hotplug->asleep_ns > asleep_before_ns + SLEEP_MIN_NS;
+	hotplug->suspends = suspends();
+	hotplug->all_left = hotplug->asleep_ns > asleep_before_ns + SLEEP_MIN_NS ||
+			    hotplug->suspends != suspends_before;
 	// Bounded: who floods the socket does not hold us up.
 	for (int i = 0; hotplug->fd >= 0 && i < MESSAGES_MAX && take_message(hotplug); i++)
 		;

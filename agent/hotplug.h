@@ -7,7 +7,8 @@
 // Source: the kernel's uevents (NETLINK_KOBJECT_UEVENT), "offline@/devices/system/cpu/cpuN",
 // sent after the CPU's events were detached. Where they do not reach us (no netlink sockets,
 // or a network namespace of another user namespace than the first), the comparison is all
-// that remains. Suspend takes all CPUs but one off without a uevent; it shows in the clocks.
+// that remains. Suspend takes all CPUs but one off without a uevent; the kernel counts
+// suspends, and those that are not short show in the clocks as well.
 // Input trust: the kernel's messages, others are ignored. Threads: one owner.
 #pragma once
 

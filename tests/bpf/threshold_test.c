@@ -43,6 +43,13 @@
 #define SWITCH_S     8e-6   // from sched_switch to sched_exit_tp: a virtual machine's page tables
 #define WALK_S	     50e-6  // one walk, with cold caches
 
+// Where each instruction is emulated (FP_TEST_EMULATED, tests/kernels): all that lies between
+// stamps is so much longer, and two samplers see an interval differently by a stop of their CPU.
+// What is left of the comparison of stacks is coarse, that of the totals is as sharp as ever.
+#define EMULATED_SLOWER 50
+#define EMULATED_ROUNDS 3
+#define EMULATED_BUDGET 1000
+
 enum { ONCE, TWICE, EXACT, SAMPLERS };
 
 struct sum {
@@ -99,11 +106,26 @@ struct run {
 	uint32_t comparisons, beyond_three;
 };
 
-static bool is_full(void)
+static bool is_set(const char *variable)
 {
-	const char *value = getenv("FP_TEST_FULL");
+	const char *value = getenv(variable);
 
 	return value && *value && strcmp(value, "0") != 0;
+}
+
+static bool is_full(void)
+{
+	return is_set("FP_TEST_FULL");
+}
+
+static bool is_emulated(void)
+{
+	return is_set("FP_TEST_EMULATED");
+}
+
+static uint32_t rounds(void)
+{
+	return is_emulated() ? EMULATED_ROUNDS : ROUNDS;
 }
 
 // --- the samplers --------------------------------------------------------------------------
@@ -258,11 +280,13 @@ static struct allowance stamp_allowance(const struct run *run, const struct leaf
 	double count = (double)leaf->of[EXACT].count;
 	uint64_t walks = way_out ? 0 : leaf->of[TWICE].count;
 
+	double slower = is_emulated() ? EMULATED_SLOWER : 1;
+
 	if ((role == TWICE) == way_out)
 		walks += leaf->of[ONCE].count;
-	return (struct allowance){ STEAL_S + (way_out ? SWITCH_S : STAMP_S) * count +
-				       WALK_S * (double)walks,
-				   STEAL_S + STAMP_S * count };
+	return (struct allowance){ slower * (STEAL_S + (way_out ? SWITCH_S : STAMP_S) * count +
+					     WALK_S * (double)walks),
+				   slower * (STEAL_S + STAMP_S * count) };
 }
 
 static int compare_stack(struct run *run, const json_t *waiter, struct stack *stack)
@@ -290,8 +314,8 @@ static int compare_stack(struct run *run, const json_t *waiter, struct stack *st
 		stack->error[role] += error[role];
 		stack->kept[role] += leaf->of[role].count;
 		stack->variance[role] += spread[role].variance;
-		stack->allowance[role].below += allowance.below / ROUNDS;
-		stack->allowance[role].above += allowance.above / ROUNDS;
+		stack->allowance[role].below += allowance.below / rounds();
+		stack->allowance[role].above += allowance.above / rounds();
 	}
 	both = (struct spread){ spread[0].variance + spread[1].variance,
 				fmax(spread[0].largest, spread[1].largest), 0 };
@@ -394,7 +418,7 @@ static void check_hook(enum fp_offcpu_hook hook)
 	assert_non_null(run);
 	run->hook = hook;
 	if (hook == FP_HOOK_WAY_OUT)
-		run->budget = is_full() ? 500 : 10000;
+		run->budget = is_full() ? 500 : is_emulated() ? EMULATED_BUDGET : 10000;
 	else
 		run->quantum_ns = is_full() ? 10000000 : 2000000;
 	run->seconds = is_full() ? 60 : 1;
@@ -404,16 +428,17 @@ static void check_hook(enum fp_offcpu_hook hook)
 		free(run);
 		return;
 	}
-	print_message("%s, T = %.0f ms, budget %u, %d rounds of %.0f s\n",
+	print_message("%s, T = %.0f ms, budget %u, %u rounds of %.0f s\n",
 		      fp_sampler_hook(run->watchers[ONCE].sampler, FP_SOURCE_OFFCPU),
-		      (double)run->quantum_ns / 1e6, run->budget, ROUNDS, run->seconds);
-	for (uint32_t seed = 1; seed <= ROUNDS; seed++)
+		      (double)run->quantum_ns / 1e6, run->budget, rounds(), run->seconds);
+	for (uint32_t seed = 1; seed <= rounds(); seed++)
 		failures += play_round(run, seed);
 	failures += compare_means(run) + compare_totals(run);
 	print_message("  %u comparisons, %u beyond 3 standard errors, %d beyond chance\n",
 		      run->comparisons, run->beyond_three, failures);
 	assert_int_equal(run->watchers[EXACT].in.outcomes[FP_OUTCOME_NOT_KEPT], 0);
-	assert_true(run->watchers[ONCE].in.outcomes[FP_OUTCOME_NOT_KEPT] > 1000);
+	assert_true(run->watchers[ONCE].in.outcomes[FP_OUTCOME_NOT_KEPT] >
+		    (is_emulated() ? 100 : 1000));
 	unwatch(run);
 	assert_int_equal(failures, 0);
 	free(run);

@@ -13,7 +13,7 @@ from reference import Agent, Check, arguments, full, skip_unless_live, snapshot,
 TOLERANCE = 0.01
 LOST_NONE = "; 0 lost."  # in the snapshot's summary: intervals dropped, or found unclosed
 KINDS = ("nanosleep", "futex", "pipe", "poll")
-HOOKS = ("sched_exit_tp", "way_out")
+HOOKS = ("sched_exit_tp", "fexit", "way_out")
 KERNEL_SIDE = {  # a kernel function that must be on the stack above the wait
     "nanosleep": "nanosleep", "futex": "futex", "pipe": "pipe_read", "poll": "poll"}
 
@@ -36,10 +36,20 @@ def check_kind(check, entry, stacks):
     check(kernel == seen, f"all of it with the kernel's '{KERNEL_SIDE[kind]}' above")
 
 
-def offered(hook):
-    """sched_exit_tp came with 6.16."""
-    return hook != "sched_exit_tp" or \
-        b"btf_trace_sched_exit_tp" in pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes()
+def agent_with(build, hook):
+    """None where the kernel does not offer the hook: sched_exit_tp came with 6.16, and fexit is
+    refused by a lockdown and by kernels without trampolines (tests/kernels has one that takes
+    it). Every kernel has way_out."""
+    if hook == "sched_exit_tp" and \
+            b"btf_trace_sched_exit_tp" not in pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes():
+        return None
+    try:
+        return Agent(build, **{"off-cpu-hook": hook})
+    except RuntimeError as error:
+        if hook != "fexit" or "cannot sample" not in str(error):
+            raise
+        print(error)
+        return None
 
 
 def check_run(check, build, seconds, migrate, agent=None):
@@ -63,16 +73,20 @@ def main():
     check = Check()
     seconds = 40 if full() else 6
 
+    ran = []
     for hook in HOOKS:
-        if not offered(hook):
+        agent = agent_with(build, hook)
+        if not agent:
             print(f"-- this kernel has no {hook}")
             continue
-        with Agent(build, **{"off-cpu-hook": hook}) as agent:
+        with agent:
             for migrate in (False, True):
                 print(f"-- {hook}, {'moved between CPUs' if migrate else 'left alone'}")
                 check_run(check, build, seconds, migrate, agent)
+        ran.append(hook)
     print("-- agentctl alone, moved between CPUs")
     check_run(check, build, seconds, True)
+    print(f"-- hooks that this kernel has: {', '.join(ran)}")
     return 1 if check.failures else 0
 
 

@@ -14,7 +14,7 @@ stty -F /dev/ttyS1 -opost
 exec </dev/null >/dev/ttyS1 2>&1
 
 # An emulated CPU beside others' work takes its time to start a program.
-export FLEETPROF_SYMBOLS_REQUEST_DEADLINE=20s
+export FLEETPROF_SYMBOLS_REQUEST_DEADLINE=20s FP_TEST_EMULATED=1
 CPU1=/sys/devices/system/cpu/cpu1/online
 DAEMON=/tmp/agent
 
@@ -51,21 +51,17 @@ profile_programs() {
   calltree_fp --seconds 900 >/dev/null &
   pid=$!
   sleep 1
-  snapshot calltree $pid --cpu --duration 8s --format folded
-  snapshot calltree_raw $pid --cpu --duration 4s --format folded --raw
-  kill $pid
-  sleeper --seconds 900 >/dev/null &
-  pid=$!
-  sleep 1
-  snapshot sleeper $pid --off-cpu --duration 8s --format folded
+  snapshot calltree $pid --cpu --duration 4s --format folded
+  snapshot calltree_raw $pid --cpu --duration 2s --format folded --raw
   kill $pid
 }
 
-start_daemon() {
+start_daemon() { # start_daemon HOOK
+  rm -rf $DAEMON
   mkdir -p $DAEMON/spool
   touch $DAEMON/conf
   chown -R fleetprof:fleetprof $DAEMON
-  fleetprof-agent --config $DAEMON/conf --agent-listen= \
+  fleetprof-agent --config $DAEMON/conf --agent-listen= --off-cpu-hook="$1" \
     --agent-control-socket=$DAEMON/socket --agent-lock-file=$DAEMON/lock \
     --agent-state-directory=$DAEMON --spool-directory=$DAEMON/spool \
     --spool-min-free=0B --spool-min-free-percent=0 >$DAEMON/log 2>&1 &
@@ -73,9 +69,16 @@ start_daemon() {
   wait_for agentctl status --socket $DAEMON/socket
 }
 
-# BPF programs that the daemon holds; more while it takes a snapshot.
-programs_held() { grep -h prog_id /proc/"$daemon"/fdinfo/* | wc -l; }
-holds_more_than() { [ "$(programs_held)" -gt "$1" ]; }
+end_daemon() { # end_daemon NAME
+  kill "$daemon"
+  wait "$daemon"
+  section "$1.status" echo $?
+  section "$1.log" cat $DAEMON/log
+}
+
+# Lines about what the daemon holds, such as BPF programs; more while it takes a snapshot.
+held() { grep -h "$1" /proc/"$daemon"/fdinfo/* | wc -l; }
+holds_more_than() { [ "$(held "$2")" -gt "$1" ]; }
 
 # Faster than anybody who looks once a second.
 unplug_and_plug() {
@@ -87,48 +90,112 @@ unplug_and_plug() {
   sleep 3
 }
 
+# A program at its gate, and a snapshot through the daemon that has attached to it.
+attach() { # attach NAME 'OPTION…' PROGRAM OPTION…
+  local name=$1 options=$2 sign=target_name before # of the iterator, which comes last
+  shift 2
+  [ "$options" != --cpu ] || sign=prog_id
+  rm -f /tmp/gate /tmp/stacks* /tmp/summary
+  mkfifo /tmp/gate
+  "$@" --gate </tmp/gate >/tmp/truth &
+  program=$!
+  exec 9>/tmp/gate
+  before=$(held $sign)
+  # shellcheck disable=SC2086 # they are several
+  agentctl snapshot --socket $DAEMON/socket --pid $program $options --duration 250s \
+    --format folded -o /tmp/stacks >/tmp/summary 2>&1 &
+  snapshot=$!
+  section "$name.attached" wait_for holds_more_than "$before" $sign
+}
+
+# The program does its work; the snapshot ends after that, and the program last.
+watch() { # watch NAME
+  local name=$1 file
+  echo >&9
+  wait_for grep -q '"pid"' /tmp/truth
+  kill -INT $snapshot
+  wait $snapshot
+  section "$name.snapshot" echo $?
+  exec 9>&-
+  section "$name.truth" tail -n 1 /tmp/truth
+  section "$name.summary" cat /tmp/summary
+  for file in /tmp/stacks*; do
+    section "$name.${file#/tmp/}" cat "$file"
+  done
+}
+
+# One thread that is blocked before the snapshot begins and after it ended.
+blocked_throughout() { # blocked_throughout NAME
+  local name=$1 program
+  rm -f /tmp/gate /tmp/stacks*
+  mkfifo /tmp/gate
+  blocked </tmp/gate >/tmp/truth &
+  program=$!
+  exec 9>/tmp/gate
+  echo block >&9
+  wait_for grep -q '^blocked' /tmp/truth
+  section "$name.before" cat /proc/uptime
+  section "$name.summary" agentctl snapshot --socket $DAEMON/socket --pid $program --off-cpu \
+    --duration 2s --format folded -o /tmp/stacks
+  section "$name.after" cat /proc/uptime
+  section "$name.stacks" cat /tmp/stacks
+  exec 9>&-
+  wait $program
+}
+
+# Time off the CPU, by the hook that the daemon has.
+by_hook() { # by_hook HOOK
+  local hook=$1
+  attach "$hook.sleeper" --off-cpu sleeper --migrate --seconds 3
+  watch "$hook.sleeper"
+  attach "$hook.parts" "--off-cpu --run-queue --wakers" sleeper --seconds 3
+  watch "$hook.parts"
+  attach "$hook.crowd" --run-queue spin --threads 4 --seconds 2
+  watch "$hook.crowd"
+  blocked_throughout "$hook.blocked"
+}
+
 # A load that starts on CPU 1 after it left and came back, sampled by a snapshot that is older
 # than that. Meanwhile the kernel's limit fell below the snapshot's rate, as it does by itself
 # when sampling takes it too long.
 hotplug() {
-  local program snapshot held
-  mkfifo /tmp/gate
-  spin --gate --seconds 10 </tmp/gate >/tmp/truth &
-  program=$!
-  exec 9>/tmp/gate
-  held=$(programs_held)
-  agentctl snapshot --socket $DAEMON/socket --pid $program --cpu --duration 250s \
-    --format folded -o /tmp/stacks >/tmp/summary 2>&1 &
-  snapshot=$!
-  section hotplug.attached wait_for holds_more_than "$held"
+  attach hotplug --cpu spin --seconds 6
   sleep 2
   echo 50 >/proc/sys/kernel/perf_event_max_sample_rate
   section hotplug.toggle unplug_and_plug
-  section hotplug.pin taskset -p 2 $program
-  echo >&9
-  wait_for grep -q cpu_ns /tmp/truth
-  kill -INT $snapshot
-  wait $snapshot
-  section hotplug.snapshot echo $?
-  exec 9>&-
-  section hotplug.truth tail -n 1 /tmp/truth
-  section hotplug.summary cat /tmp/summary
-  section hotplug.stacks cat /tmp/stacks
+  section hotplug.pin taskset -p 2 "$program"
+  watch hotplug
   section hotplug.status agentctl status --json --socket $DAEMON/socket
 }
 
+# What the balance test's load calls a compiler.
+printf '#!/bin/sh\n' >/bin/gcc
+chmod 755 /bin/gcc
+
+programs() {
+  section verifier bpf_verifier
+  section testrun bpf_testrun
+  section balance bpf_balance
+  section doctor agentctl doctor
+  profile_programs
+  section daemon.start start_daemon auto
+  section events kernels_events
+  hotplug
+  end_daemon daemon
+}
+
+off_cpu() {
+  local hook
+  section threshold bpf_threshold
+  for hook in way_out fexit; do
+    section $hook.start start_daemon $hook
+    by_hook $hook
+    end_daemon $hook
+  done
+}
+
 section uname uname -r
-section verifier bpf_verifier
-section testrun bpf_testrun
-section doctor agentctl doctor
-profile_programs
-section daemon.start start_daemon
-section events kernels_events
-hotplug
-kill $daemon
-wait $daemon
-section daemon.status echo $?
-section daemon.log cat $DAEMON/log
+$FP_PART # from the kernel's command line
 echo "@done"
 sleep 1 # the port has to send it
 reboot -f # after a suspend this machine cannot be switched off; a reset ends it as well

@@ -2,6 +2,7 @@
 """Debian's cloud kernels, by series ("6.1"): downloaded by apt, which checks them, into a
 folder of their own, and never installed."""
 
+import fcntl
 import pathlib
 import re
 import subprocess
@@ -39,8 +40,15 @@ def _download(folder, package):
 
 
 def fetch(series, folder):
-    """Path of the newest package of the series that can be had; None when apt knows none."""
+    """Path of the newest package of the series that can be had; None when apt knows none. One
+    at a time: several tests boot the same kernel."""
     folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _fetch(series, folder)
+
+
+def _fetch(series, folder):
     known = packages(series)
     if not known:  # perhaps the lists were never fetched here; without root this changes nothing
         subprocess.run(["apt-get", "update", "-q"], stdout=subprocess.DEVNULL,
