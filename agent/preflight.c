@@ -272,6 +272,11 @@ static void judge_off_cpu(struct judge *judge)
 {
 	const struct fp_preflight_facts *facts = judge->facts;
 
+	if (facts->hook_irq_work) {
+		finding(judge, FP_PREFLIGHT_PASS,
+			"blocked time is measured by sched_switch, stacks by irq_work");
+		return;
+	}
 	if (facts->hook_sched_exit) {
 		finding(judge, FP_PREFLIGHT_PASS,
 			"blocked time is measured by sched_switch and sched_exit_tp");
@@ -290,7 +295,8 @@ static void judge_off_cpu(struct judge *judge)
 		return;
 	}
 	finding(judge, FP_PREFLIGHT_WARN,
-		"the kernel has no sched_exit_tp (6.16) and refuses fexit programs (%s): blocked "
+		"the kernel has neither irq_work_entry nor sched_exit_tp and refuses fexit "
+		"programs (%s): blocked "
 		"stacks are taken on the way out, so fewer of them are kept for the same cost",
 		strerror(-facts->hook_fexit));
 	fix(judge, "none needed; a larger off_cpu.walk_budget makes the estimates sharper");

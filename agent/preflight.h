@@ -41,8 +41,9 @@ struct fp_preflight_facts {
 	int kptr_restrict;
 	bool kernel_symbols;  // /proc/kallsyms shows addresses
 	bool hook_switch;     // tp_btf/sched_switch
+	bool hook_irq_work;   // tp_btf/irq_work_entry, and rings to kick with; no PREEMPT_RT
 	bool hook_sched_exit; // tp_btf/sched_exit_tp
-	int hook_fexit; // a program at the end of schedule attaches; asked without the hook above
+	int hook_fexit; // a program at the end of schedule attaches; asked without the two above
 	enum fp_cgroup_mode cgroup;
 };
 #define FP_PREFLIGHT_UNREADABLE (-1000)

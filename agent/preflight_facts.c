@@ -176,6 +176,14 @@ static int probe_fexit(void)
 	return link < 0 ? -errno : 0;
 }
 
+// There an interrupt's work is a thread's.
+static bool is_realtime(void)
+{
+	struct utsname name;
+
+	return uname(&name) == 0 && strstr(name.version, "PREEMPT_RT") != NULL;
+}
+
 static void gather_hooks(struct fp_preflight_facts *facts)
 {
 	struct btf *btf = facts->btf == 0 ? btf__load_vmlinux_btf() : NULL;
@@ -186,8 +194,12 @@ static void gather_hooks(struct fp_preflight_facts *facts)
 	    btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF) > 0;
 	facts->hook_sched_exit =
 	    btf__find_by_name_kind(btf, "btf_trace_sched_exit_tp", BTF_KIND_TYPEDEF) > 0;
+	facts->hook_irq_work =
+	    btf__find_by_name_kind(btf, "btf_trace_irq_work_entry", BTF_KIND_TYPEDEF) > 0 &&
+	    libbpf_probe_bpf_map_type(BPF_MAP_TYPE_USER_RINGBUF, NULL) > 0 && !is_realtime();
 	btf__free(btf);
-	if (!facts->hook_sched_exit) // nobody attaches to schedule for nothing
+	if (!facts->hook_irq_work &&
+	    !facts->hook_sched_exit) // nobody attaches to schedule for nothing
 		facts->hook_fexit = probe_fexit();
 }
 

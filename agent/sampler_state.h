@@ -18,7 +18,7 @@ struct fp_sampler {
 	struct fleetprof_bpf *skeleton;
 	struct fp_perf_events *perf_events;
 	struct ring_buffer *rings;
-	struct fp_kicks kicks; // none with the other hooks
+	struct fp_kicks kicks;	     // none with the other hooks
 	struct bpf_link *visit_link; // outlives the others: a stopped sampler still cuts
 	struct fp_batch_space space;
 	struct fp_sampler_config config;

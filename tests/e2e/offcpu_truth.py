@@ -13,7 +13,7 @@ from reference import Agent, Check, arguments, full, skip_unless_live, snapshot,
 TOLERANCE = 0.01
 LOST_NONE = "; 0 lost."  # in the snapshot's summary: intervals dropped, or found unclosed
 KINDS = ("nanosleep", "futex", "pipe", "poll")
-HOOKS = ("sched_exit_tp", "fexit", "way_out")
+HOOKS = ("irq_work", "sched_exit_tp", "fexit", "way_out")
 KERNEL_SIDE = {  # a kernel function that must be on the stack above the wait
     "nanosleep": "nanosleep", "futex": "futex", "pipe": "pipe_read", "poll": "poll"}
 

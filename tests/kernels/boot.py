@@ -27,7 +27,8 @@ SLEEPS = {  # kind of sleep: the kernel's part of the stack
     "nanosleep": "nanosleep", "futex": "futex", "pipe": "pipe_read", "poll": "poll"}
 RAW_FRAME = re.compile(r"[0-9a-f]{40}\+0x[0-9a-f]+(_\[k\])?")
 HOOKS = {  # the setting's word: what the daemon's log says, and how it is told to people
-    "way_out": "on the way out", "fexit": "at the end of schedule"}
+    "way_out": "on the way out", "fexit": "at the end of schedule",
+    "irq_work": "in an interrupt of our own"}
 # Of the time that a program measured. An emulated CPU stops, what happened meanwhile then comes at
 # once, and the brake lets chance into the estimate; more of it into that of one kind of waits.
 OFF_CPU_SHARE = 0.1
@@ -225,8 +226,8 @@ def check_off_cpu(report):
 def check_daemon(report):
     report.ran("daemon.start", "the daemon starts")
     log = report.text("daemon.log")
-    report.check("off-CPU: fexit" in log, "it takes off-CPU stacks at the end of schedule, as a "
-                 "kernel without sched_exit_tp wants")
+    report.check("off-CPU: irq_work" in log,
+                 "it takes off-CPU stacks in an interrupt of our own, the cheapest hook")
     status = report.text("daemon.status").strip()
     report.check(status == "0", f"it ends cleanly when told to ({status})")
     if report.failures:

@@ -187,7 +187,7 @@ programs() {
 off_cpu() {
   local hook
   section threshold bpf_threshold
-  for hook in way_out fexit; do
+  for hook in way_out fexit irq_work; do
     section $hook.start start_daemon $hook
     by_hook $hook
     end_daemon $hook

@@ -113,7 +113,7 @@ static void test_no_modules(void **state)
 
 struct skip_case {
 	const char *what;
-	uint64_t addresses[10];
+	uint64_t addresses[18];
 	uint32_t count, skip;
 };
 
@@ -139,8 +139,10 @@ static const struct skip_case skip_cases[] = {
 	{ "machinery after other frames", { IMAGE + 0x1190, PROGRAM + 8 }, 2, 0 },
 	{ "a scheduler too deep to be the reason",
 	  { IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190,
-	    IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1250, IMAGE + 0x1310 },
-	  10,
+	    IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190,
+	    IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190, IMAGE + 0x1190,
+	    IMAGE + 0x1190, IMAGE + 0x1250, IMAGE + 0x1310 },
+	  18,
 	  0 },
 	{ "nothing but machinery", { PROGRAM + 8, PROGRAM + 0x210 }, 2, 0 },
 	{ "names that only begin alike", { IMAGE + 0x1390, IMAGE + 0x1190 }, 2, 0 },
