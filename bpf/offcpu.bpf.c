@@ -291,48 +291,6 @@ static __always_inline void note_arrival(struct cpu_state *cpu, struct task_stru
 		close_here(cpu, task, &ended, in, ready);
 }
 
-/* What is owed from this CPU's last switch was never taken. */
-static __always_inline void give_up_owed(struct cpu_state *cpu, u32 epoch)
-{
-	struct fp_totals *in = totals_row(epoch, ROW_IN), *ready = totals_row(epoch, ROW_READY);
-
-	cpu->pid = 0;
-	if (!in || !ready)
-		return; /* cannot be: the rows are within the array */
-	settle(in, cpu->blocked, FP_OUTCOME_RETURN_UNSEEN);
-	settle(ready, cpu->ready, FP_OUTCOME_RETURN_UNSEEN);
-}
-
-/* One time serves who leaves and who comes. */
-SEC("tp_btf/sched_switch")
-int offcpu_switch(u64 *context)
-{
-	struct task_struct *prev = (struct task_struct *)context[1];
-	struct task_struct *next = (struct task_struct *)context[2];
-	u32 epoch = fp_epoch & 1, zero = 0;
-	struct fp_totals *out = totals_row(epoch, ROW_OUT);
-	struct cpu_state *cpu = bpf_map_lookup_elem(&offcpu_cpu, &zero);
-	u32 state = fp_has_prev_state ? (u32)context[3] : task_state(prev);
-	enum fp_away_reason reason;
-	enum fp_outcome outcome;
-	u64 now;
-
-	if (!out || !cpu)
-		return 0; /* cannot be: both are within their arrays */
-	out->runs++;
-	if (cpu->pid)
-		give_up_owed(cpu, epoch);
-	now = switch_time(cpu, prev);
-	outcome = judge_departure(prev, context[0] & 1, state, &reason);
-	if (outcome == FP_OUTCOME_NOTED)
-		outcome = note_departure(context, prev, reason, epoch, now, out);
-	else if (outcome == FP_OUTCOME_EXITING)
-		forget_departure(prev);
-	fp_outcome(out, outcome);
-	note_arrival(cpu, next, epoch, now);
-	return 0;
-}
-
 /* In the context of a task that is back: takes the stack that is owed for it. */
 static __always_inline int take_owed(void *context)
 {
@@ -365,6 +323,52 @@ static __always_inline int take_owed(void *context)
 	if (fp_wakers && cpu->waker_value)
 		count_waker(scratch, task, cpu->waker_value, &cpu->waker_key, &scratch->record.key,
 			    cpu->reason, epoch);
+	return 0;
+}
+
+/* What is owed from this CPU's last switch was never taken. */
+static __always_inline void give_up_owed(struct cpu_state *cpu, u32 epoch)
+{
+	struct fp_totals *in = totals_row(epoch, ROW_IN), *ready = totals_row(epoch, ROW_READY);
+
+	cpu->pid = 0;
+	if (!in || !ready)
+		return; /* cannot be: the rows are within the array */
+	settle(in, cpu->blocked, FP_OUTCOME_RETURN_UNSEEN);
+	settle(ready, cpu->ready, FP_OUTCOME_RETURN_UNSEEN);
+}
+
+/* One time serves who leaves and who comes. */
+SEC("tp_btf/sched_switch")
+int offcpu_switch(u64 *context)
+{
+	struct task_struct *prev = (struct task_struct *)context[1];
+	struct task_struct *next = (struct task_struct *)context[2];
+	u32 epoch = fp_epoch & 1, zero = 0;
+	struct fp_totals *out = totals_row(epoch, ROW_OUT);
+	struct cpu_state *cpu = bpf_map_lookup_elem(&offcpu_cpu, &zero);
+	u32 state = fp_has_prev_state ? (u32)context[3] : task_state(prev);
+	enum fp_away_reason reason;
+	enum fp_outcome outcome;
+	u64 now;
+
+	if (!out || !cpu)
+		return 0; /* cannot be: both are within their arrays */
+	out->runs++;
+	/* A task that is switched out again before its hook ran is still where it blocked, since
+	 * schedule goes round again, unless by now it blocks elsewhere. */
+	if (cpu->pid && !fp_way_out && (context[0] & 1 || !state))
+		take_owed(context);
+	if (cpu->pid)
+		give_up_owed(cpu, epoch);
+	now = switch_time(cpu, prev);
+	outcome = judge_departure(prev, context[0] & 1, state, &reason);
+	if (outcome == FP_OUTCOME_NOTED)
+		outcome = note_departure(context, prev, reason, epoch, now, out);
+	else if (outcome == FP_OUTCOME_EXITING)
+		forget_departure(prev);
+	fp_outcome(out, outcome);
+	note_arrival(cpu, next, epoch, now);
 	return 0;
 }
 
