@@ -73,6 +73,19 @@ static void raise_descriptor_limit(void)
 	}
 }
 
+// A hook that was asked for may be what the kernel refuses, whatever else it says.
+static void blame_hook(const struct fp_sampler_config *config, int error,
+		       struct fp_refusal *refusal)
+{
+	if (!config->off_cpu || config->hook == FP_HOOK_AUTO || config->hook == FP_HOOK_WAY_OUT)
+		return; // every kernel that takes any takes these
+	snprintf(refusal->cause, sizeof(refusal->cause),
+		 "the kernel refused the BPF programs of off_cpu.hook = %s (%s)",
+		 fp_offcpu_hook_name(config->hook), strerror(-error));
+	snprintf(refusal->fix, sizeof(refusal->fix),
+		 "set off_cpu.hook = auto, which takes the first hook that the kernel has");
+}
+
 int fp_sampler_open(const struct fp_sampler_config *config, struct fp_sampler **ret,
 		    struct fp_refusal *refusal)
 {
@@ -88,6 +101,7 @@ int fp_sampler_open(const struct fp_sampler_config *config, struct fp_sampler **
 	}
 	if (error) {
 		fp_refusal_explain(error, "loading and attaching the BPF programs", refusal);
+		blame_hook(config, error, refusal);
 		return error;
 	}
 	error = open_rings(sampler);
