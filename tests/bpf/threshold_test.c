@@ -200,7 +200,7 @@ static void check_hook(enum fp_offcpu_hook hook)
 		run->budget = is_full() ? 500 : is_emulated() ? EMULATED_BUDGET : 10000;
 	else
 		run->quantum_ns = is_full() ? 10000000 : 2000000;
-	run->seconds = is_full() ? 60 : 1;
+	run->seconds = is_full() ? 60 : 0.5;
 	if (!watch(run)) {
 		assert_true(hook != FP_HOOK_WAY_OUT); // every kernel has that one
 		unwatch(run);
