@@ -207,7 +207,7 @@ static void check_hook(enum fp_offcpu_hook hook)
 		free(run);
 		return;
 	}
-	print_message("%s, T = %.0f ms, budget %u, %u rounds of %.0f s\n",
+	print_message("%s, T = %.0f ms, budget %u, %u rounds of %.1f s\n",
 		      fp_sampler_hook(run->watchers[ONCE].sampler, FP_SOURCE_OFFCPU),
 		      (double)run->quantum_ns / 1e6, run->budget, rounds(), run->seconds);
 	for (uint32_t seed = 1; seed <= rounds(); seed++)
