@@ -6,7 +6,8 @@
 // The iterator reads other processes' stacks, and memory can be made such that a reader waits for
 // ever (a file on a server that never answers, userfaultfd). The program reads anonymous memory
 // alone, but what it has just looked at may change under it. So the reading is done by a child
-// that is killed when it takes too long, and after that no user stack is read any more.
+// that is killed when it takes too long over one stack, and then no user stacks are read for some
+// visits.
 #include "sampler_state.h"
 
 #include "common/clock.h"
@@ -22,8 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define VISIT_TIMEOUT_MS 2000
+#define VISIT_TIMEOUT_MS 2000 // and as long again where it is not clear that it hangs
+#define HANG_MS		 500  // one stack takes microseconds
 #define KILL_TIMEOUT_MS	 1000
+#define VISITS_WITHOUT	 20 // visits without user stacks after one that hung
 // Walks of one cut: its share of the budget of the time since the last, within these.
 #define SHARE_OF_CUTS 0.2
 #define CUT_WALKS_MIN 50.0
@@ -40,6 +43,9 @@ _Noreturn static void read_iterator(int fd)
 	char nothing[64];
 	ssize_t size;
 
+	// What it is left with when the agent ends before it must not keep programs attached.
+	syscall(SYS_close_range, 0, (unsigned int)fd - 1, 0);
+	syscall(SYS_close_range, (unsigned int)fd + 1, ~0U, 0);
 	do
 		size = read(fd, nothing, sizeof(nothing));
 	while (size > 0 || (size < 0 && (errno == EINTR || errno == EAGAIN)));
@@ -60,20 +66,42 @@ static bool ended_within(int pidfd, int timeout_ms)
 	return r > 0;
 }
 
-static void give_up(struct fp_sampler *sampler, int pidfd)
+// Whether it has been reading one stack for long, as opposed to having had little time.
+static bool reads_for_long(struct fp_sampler *sampler, int pidfd)
 {
 	uint32_t tgid = visit_of(sampler)->tgid;
 
+	return tgid && !ended_within(pidfd, HANG_MS) && visit_of(sampler)->tgid == tgid;
+}
+
+static void end_visit(struct fp_sampler *sampler, int pidfd)
+{
 	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-	visit_of(sampler)->kernel_only = 1;
-	fp_warn("reading the stack of process %u takes too long: what is blocked when a window "
-		"ends is shown with its kernel stack alone from now on",
-		tgid);
 	if (ended_within(pidfd, KILL_TIMEOUT_MS))
 		return;
 	sampler->visits_hang = true; // it may write when nobody expects it: no more of them
-	fp_warn("it cannot be stopped either: what is blocked when a window ends is counted when "
-		"it comes back from now on");
+	fp_warn("a visit of blocked threads cannot be stopped: they are counted when they come "
+		"back from now on");
+}
+
+// A visit that a busy host lets wait is given more time; what hangs is not tried for a while.
+static bool finish_visit(struct fp_sampler *sampler, int pidfd)
+{
+	uint32_t tgid;
+
+	if (ended_within(pidfd, VISIT_TIMEOUT_MS))
+		return true;
+	tgid = visit_of(sampler)->tgid;
+	if (reads_for_long(sampler, pidfd)) {
+		sampler->visits_without = VISITS_WITHOUT;
+		fp_warn("reading the stack of process %u takes too long: for a while, what is "
+			"blocked when a window ends is shown with its kernel stack alone",
+			tgid);
+	} else if (ended_within(pidfd, VISIT_TIMEOUT_MS)) {
+		return true;
+	}
+	end_visit(sampler, pidfd);
+	return false;
 }
 
 static int run_visit(struct fp_sampler *sampler)
@@ -93,9 +121,12 @@ static int run_visit(struct fp_sampler *sampler)
 	if (child < 0)
 		return -errno;
 	pidfd = (int)syscall(SYS_pidfd_open, child, 0);
-	if (pidfd >= 0 && !ended_within(pidfd, VISIT_TIMEOUT_MS))
-		give_up(sampler, pidfd);
-	if (sampler->visits_hang)
+	if (pidfd < 0) {
+		kill(child, SIGKILL);
+		waitid(P_PID, (id_t)child, &info, WEXITED);
+		return -ESRCH;
+	}
+	if (!finish_visit(sampler, pidfd) && sampler->visits_hang)
 		return -ETIMEDOUT;
 	if (waitid(P_PID, (id_t)child, &info, WEXITED) || info.si_status != 0)
 		return -EIO;
@@ -106,6 +137,10 @@ static int visit(struct fp_sampler *sampler, enum fp_visit_kind kind, uint64_t n
 {
 	visit_of(sampler)->kind = kind;
 	visit_of(sampler)->now_ns = now_ns;
+	visit_of(sampler)->tgid = 0;
+	visit_of(sampler)->kernel_only = sampler->visits_without > 0;
+	if (sampler->visits_without)
+		sampler->visits_without--;
 	return run_visit(sampler);
 }
 
@@ -113,7 +148,7 @@ void fp_sampler_mark(struct fp_sampler *sampler)
 {
 	sampler->cut_ns = fp_monotonic_ns();
 	visit_of(sampler)->weight = 1;
-	visit(sampler, FP_VISIT_MARK, sampler->cut_ns);
+	sampler->cut_missed += visit(sampler, FP_VISIT_MARK, sampler->cut_ns) != 0;
 }
 
 // On the way out every task that is away may be walked for the part that begins: one in `weight`.
@@ -152,6 +187,8 @@ void fp_sampler_cut(struct fp_sampler *sampler, uint64_t end_ns)
 		choose_quantum(sampler, end_ns);
 		error = visit(sampler, FP_VISIT_CUT, end_ns);
 	}
+	if (!error && sampler->config.run_queue) // what was cut at its wake-up, from there on
+		error = visit(sampler, FP_VISIT_CUT, end_ns);
 	sampler->cut_missed += error != 0;
 	sampler->cut_ns = end_ns;
 }

@@ -47,8 +47,9 @@ struct {
 
 /* What this CPU's programs hand on to one another. */
 struct cpu_state {
-	u64 lots;		      /* state of the generator of random numbers */
-	u64 clock_read, clock_offset; /* see switch_time */
+	u64 lots;	/* state of the generator of random numbers */
+	u64 clock_read; /* see switch_time */
+	struct fp_offset clock_offset;
 	/* What a task counts for that has come back, until the hook in its context takes its
 	 * stack: in part or not at all 0. */
 	u64 blocked_value, ready_value, waker_value;
@@ -110,7 +111,7 @@ struct {
 	__type(value, u64);
 } away_slots SEC(".maps");
 
-fp_u64 fp_crowded; /* departures in task storage for want of a slot */
+fp_u64 fp_crowded; /* 1: there has been a departure in task storage for want of a slot */
 
 /* Whether departures need more than a word. */
 static __always_inline bool know_more(void)
@@ -203,23 +204,21 @@ static __always_inline bool find_room(struct task_struct *task, u64 word, struct
 	find_stored(task, BPF_LOCAL_STORAGE_GET_F_CREATE, ret);
 	if (!ret->word)
 		return false;
-	if (!know_more())
-		__sync_fetch_and_add(&fp_crowded, 1);
+	if (!fp_crowded)
+		fp_crowded = 1; /* for good: it is read at every switch, and counting is dear */
 	return *(volatile u64 *)ret->word != 0;
 }
 
 /* Empties the place; the word that was in it. */
 static __always_inline u64 take_word(const struct place *place)
 {
-	if (place->away && !know_more())
-		__sync_fetch_and_add(&fp_crowded, -1);
 	return __sync_lock_test_and_set(place->word, 0);
 }
 
 /* FP_AWAY_RUNNING: not blocked. */
 static __always_inline enum fp_away_reason sleep_reason(u32 state)
 {
-	if (state & TASK_UNINTERRUPTIBLE)
+	if (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD))
 		return FP_AWAY_UNINTERRUPTIBLE;
 	if (state & (TASK_STOPPED | TASK_TRACED))
 		return FP_AWAY_STOPPED;
@@ -244,7 +243,7 @@ static __always_inline u32 task_state(struct task_struct *task)
  */
 static __always_inline u64 switch_time(struct cpu_state *cpu, struct task_struct *prev)
 {
-	u64 clock, elapsed, offset;
+	u64 clock, elapsed, reading;
 
 	if (!bpf_core_field_exists(prev->se.cfs_rq) ||
 	    !bpf_core_field_exists(prev->se.cfs_rq->rq) ||
@@ -253,13 +252,14 @@ static __always_inline u64 switch_time(struct cpu_state *cpu, struct task_struct
 	clock = prev->se.cfs_rq->rq->clock;
 	elapsed = clock - cpu->clock_read;
 	if (elapsed >= CLOCK_READ_NS) {
-		offset = bpf_ktime_get_ns() - clock;
+		reading = bpf_ktime_get_ns() - clock;
 		if (cpu->clock_read)
-			offset = fp_offset_after(cpu->clock_offset, offset, elapsed);
+			fp_offset_read(&cpu->clock_offset, reading, elapsed);
+		else
+			cpu->clock_offset.value = reading;
 		cpu->clock_read = clock;
-		cpu->clock_offset = offset;
 	}
-	return clock + cpu->clock_offset;
+	return clock + cpu->clock_offset.value;
 }
 
 static __always_inline u64 lot(void)

@@ -138,16 +138,26 @@ static __always_inline void count_open(u64 duration_ns)
 	fp_visit.open.sum_ns[bucket] += duration_ns;
 }
 
+/* What a task is away for as it looks from outside; FP_AWAY_RUNNING: not at all, or nobody asked. */
+static __always_inline enum fp_away_reason away_as(struct task_struct *task)
+{
+	if (task->on_cpu)
+		return FP_AWAY_RUNNING;
+	if (task->on_rq)
+		return fp_run_queue ? FP_AWAY_PREEMPTED : FP_AWAY_RUNNING;
+	return sleep_reason(task_state(task));
+}
+
 /* One that is blocked now and whose departure nobody saw is away from here on. It may wake up at
  * any moment: only if it is still blocked afterwards the mark stands. */
 static __always_inline void mark(struct fp_scratch *scratch, struct task_struct *task, u32 epoch,
 				 struct fp_totals *totals)
 {
-	enum fp_away_reason reason = sleep_reason(task_state(task));
+	enum fp_away_reason reason = away_as(task);
 	struct place place;
 	u64 word;
 
-	if (reason == FP_AWAY_RUNNING || task->on_rq || task_state(task) & TASK_DEAD)
+	if (reason == FP_AWAY_RUNNING || task_state(task) & TASK_DEAD)
 		return;
 	find_away(task, &place);
 	if (place.word && *(volatile u64 *)place.word)
@@ -162,7 +172,7 @@ static __always_inline void mark(struct fp_scratch *scratch, struct task_struct 
 		if (!move_word(&place, 0, word))
 			return;
 	}
-	if (place.word && (task->on_rq || sleep_reason(task_state(task)) == FP_AWAY_RUNNING))
+	if (place.word && away_as(task) != reason)
 		move_word(&place, word, 0);
 }
 
@@ -207,8 +217,8 @@ static __always_inline enum fp_outcome cut_way_out(struct fp_scratch *scratch,
 	weight = kept_slot(away, part->word)->weight;
 	key = kept_slot(away, part->word)->key;
 	part->next_word ^= 1ULL << FP_AWAY_TAG_SHIFT;
-	keep_next_part(scratch, task, kept_slot(away, part->next_word), part->reason, epoch,
-		       totals);
+	keep_next_part(scratch, task, kept_slot(away, part->next_word),
+		       away_reason(part->next_word), epoch, totals);
 	if (!move_word(place, part->word, part->next_word))
 		return FP_OUTCOME_RETURNED;
 	fp_visit.cut++;
@@ -218,42 +228,67 @@ static __always_inline enum fp_outcome cut_way_out(struct fp_scratch *scratch,
 			  part->duration_ns * weight, totals);
 }
 
-/* One that has been woken and is not back yet is about to be: it closes its interval itself. */
+/* Ends the interval that `word` stands for at `until`, where the next part begins for `next`. */
+static __always_inline int cut_part(struct fp_scratch *scratch, struct task_struct *task,
+				    const struct place *place, u64 word, u64 until,
+				    enum fp_away_reason next, u32 epoch, struct fp_totals *totals)
+{
+	u64 moved = fp_away_moved(word, until);
+	enum fp_outcome outcome;
+	struct part part = {
+		.word = word,
+		.next_word = (moved & ~FP_AWAY_REASON_MASK) | next,
+		.duration_ns = fp_away_elapsed(word, until),
+		.reason = away_reason(word),
+	};
+
+	totals->runs++;
+	if (fp_way_out)
+		outcome = cut_way_out(scratch, task, place, &part, epoch, totals);
+	else
+		outcome = cut_here(scratch, task, place, &part, epoch, totals);
+	fp_outcome(totals, outcome);
+	if (outcome == FP_OUTCOME_RETURNED)
+		return 0;
+	note_duration(epoch, away_ready(word) ? FP_DURATIONS_CUT_READY : FP_DURATIONS_CUT_BLOCKED,
+		      part.duration_ns);
+	return 0;
+}
+
+#define RUNNING_FOR_SURE_NS 1000000 /* longer than a switch takes */
+
 static __always_inline int cut(struct fp_scratch *scratch, struct task_struct *task, u32 epoch,
 			       struct fp_totals *totals)
 {
-	u64 word, now = fp_visit.now_ns, left;
+	u64 word, now = fp_visit.now_ns, woken = 0, until;
+	enum fp_away_reason next;
 	struct place place;
-	struct part part;
-	enum fp_outcome outcome;
+	s64 elapsed;
 
 	find_away(task, &place);
 	if (!place.word)
 		return 0;
 	word = *(volatile u64 *)place.word;
-	left = fp_away_time(word);
-	if (!word || left >= now)
+	elapsed = fp_away_elapsed(word, now);
+	if (!word || elapsed <= 0)
 		return 0;
-	part.word = word;
-	part.reason = away_reason(word);
-	part.duration_ns = now - left;
-	part.next_word = fp_away_moved(word, now);
-	if (fp_visit.kind == FP_VISIT_SUM) {
-		count_open(part.duration_ns);
+	if (task->on_cpu && elapsed > RUNNING_FOR_SURE_NS) {
+		totals->unclosed += move_word(&place, word, 0); /* it came back unseen */
 		return 0;
 	}
-	totals->runs++;
-	if (!away_ready(word) && place.away && place.away->woken_ns)
-		outcome = FP_OUTCOME_RETURNED;
-	else if (fp_way_out)
-		outcome = cut_way_out(scratch, task, &place, &part, epoch, totals);
-	else
-		outcome = cut_here(scratch, task, &place, &part, epoch, totals);
-	if (outcome != FP_OUTCOME_RETURNED)
-		note_duration(epoch,
-			      away_ready(word) ? FP_DURATIONS_CUT_READY : FP_DURATIONS_CUT_BLOCKED,
-			      part.duration_ns);
-	return fp_outcome(totals, outcome);
+	if (fp_visit.kind == FP_VISIT_SUM) {
+		count_open(elapsed);
+		return 0;
+	}
+	if (fp_run_queue && place.away && !away_ready(word))
+		woken = place.away->woken_ns;
+	until = now;
+	next = away_reason(word);
+	if (woken && woken < now && fp_away_elapsed(word, woken) > 0) {
+		until = woken; /* ready from there on: that is for the next visit */
+		next = FP_AWAY_WOKEN;
+	}
+	return cut_part(scratch, task, &place, word, until, next, epoch, totals);
 }
 
 static __always_inline int visit(struct task_struct *task)

@@ -56,6 +56,7 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 #define TASK_STOPPED	     0x04
 #define TASK_TRACED	     0x08
 #define TASK_DEAD	     0x80
+#define TASK_NOLOAD	     0x400 /* an idle kernel thread's TASK_IDLE */
 
 /* arch/x86/include/asm/segment.h: code segment of 32-bit user code */
 #define FP_USER32_CS 0x23
@@ -140,6 +141,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int in_execve : 1;
 	int on_rq;
+	int on_cpu;
 	struct sched_entity se;
 	int pid;
 	int tgid;

@@ -79,14 +79,14 @@ static __always_inline enum fp_outcome note_departure(void *context, struct task
 	return outcome;
 }
 
-/* A task that is not coming back leaves nothing for the next one with its id. */
-static __always_inline void forget_departure(struct task_struct *task)
+/* A task that dies leaves nothing for the next one with its id. One that leaves without blocking
+ * has no departure, or one whose end was not seen. */
+static __always_inline bool forget_departure(struct task_struct *task)
 {
 	struct place place;
 
 	find_away(task, &place);
-	if (place.word)
-		take_word(&place);
+	return place.word && take_word(&place);
 }
 
 #define CLOCKS_APART_NS 20000 /* stamps of two CPUs may be */
@@ -113,34 +113,37 @@ static __always_inline enum fp_outcome take_departure(struct task_struct *task, 
 						      struct ended *ret)
 {
 	struct place place;
-	u64 left, woken = 0;
+	s64 elapsed, ready;
 
 	find_away(task, &place);
 	if (!place.word)
 		return FP_OUTCOME_NOT_BLOCKED;
 	ret->away = place.away;
 	ret->word = take_word(&place);
-	left = fp_away_time(ret->word);
-	if (!left)
+	if (!ret->word)
 		return FP_OUTCOME_NOT_BLOCKED;
-	if (now < left) {
-		if (left - now > CLOCKS_APART_NS)
+	elapsed = fp_away_elapsed(ret->word, now);
+	if (elapsed < 0) {
+		if (elapsed < -CLOCKS_APART_NS)
 			return FP_OUTCOME_CLOCK_BACKWARDS;
-		now = left;
+		elapsed = 0;
 	}
 	ret->now = now;
 	ret->blocked = !away_ready(ret->word);
 	ret->ready = !ret->blocked;
-	ret->blocked_ns = ret->blocked ? now - left : 0;
-	ret->ready_ns = ret->ready ? now - left : 0;
-	if (fp_run_queue && ret->away)
-		woken = ret->away->woken_ns;
-	if ((fp_run_queue || fp_wakers) && ret->blocked && ret->away && !ret->away->woken_ns)
+	ret->blocked_ns = ret->blocked ? elapsed : 0;
+	ret->ready_ns = ret->ready ? elapsed : 0;
+	if (!(fp_run_queue || fp_wakers) || !ret->blocked || !ret->away)
+		return FP_OUTCOME_AGGREGATED;
+	if (!ret->away->woken_ns) {
 		note_unseen_wake(epoch);
-	if (woken > left && woken < now && ret->blocked) {
+		return FP_OUTCOME_AGGREGATED;
+	}
+	ready = now - ret->away->woken_ns;
+	if (fp_run_queue && ready > 0 && ready < elapsed) {
 		ret->ready = true;
-		ret->ready_ns = now - woken;
-		ret->blocked_ns -= ret->ready_ns;
+		ret->ready_ns = ready;
+		ret->blocked_ns -= ready;
 	}
 	return FP_OUTCOME_AGGREGATED;
 }
@@ -274,7 +277,14 @@ static __always_inline void note_arrival(struct cpu_state *cpu, struct task_stru
 
 	if (!in || !ready)
 		return; /* cannot be: the rows are within the array */
-	outcome = task->pid ? take_departure(task, now, epoch, &ended) : FP_OUTCOME_IDLE;
+	if (!task->pid)
+		outcome = FP_OUTCOME_IDLE;
+	else if (fp_tgid && (u32)task->tgid != fp_tgid)
+		outcome = FP_OUTCOME_OTHER_PROCESS;
+	else if (!fp_kernel_threads && task->flags & PF_KTHREAD)
+		outcome = FP_OUTCOME_KERNEL_THREAD;
+	else
+		outcome = take_departure(task, now, epoch, &ended);
 	if (outcome != FP_OUTCOME_AGGREGATED) {
 		settle(in, true, outcome);
 		return;
@@ -299,6 +309,7 @@ static __always_inline int take_owed(void *context)
 	struct cpu_state *cpu = bpf_map_lookup_elem(&offcpu_cpu, &zero);
 	struct fp_scratch *scratch;
 	struct fp_totals *in, *ready;
+	struct cpu_state owed;
 
 	if (!cpu || !cpu->pid || (u32)task->pid != cpu->pid)
 		return 0;
@@ -307,22 +318,23 @@ static __always_inline int take_owed(void *context)
 	scratch = bpf_map_lookup_elem(&offcpu_scratch, &zero);
 	if (!in || !ready || !scratch)
 		return 0; /* given up, and counted, at the next switch */
+	owed = *cpu;	  /* a hook that may be preempted finds the next task's there */
 	cpu->pid = 0;
 	in->walks++;
 	brake_walk(&fp_brake, &fp_control, bpf_ktime_get_ns());
 	take_stack(context, scratch, task, epoch);
-	if (cpu->ready_value)
-		fp_count_current(ROW_READY, epoch, cpu->blocked ? FP_AWAY_WOKEN : cpu->reason,
-				 cpu->ready_value);
+	if (owed.ready_value)
+		fp_count_current(ROW_READY, epoch, owed.blocked ? FP_AWAY_WOKEN : owed.reason,
+				 owed.ready_value);
 	else
-		settle(ready, cpu->ready, FP_OUTCOME_NOT_KEPT);
-	if (cpu->blocked_value || cpu->waker_value)
-		fp_count_current(ROW_IN, epoch, cpu->reason, cpu->blocked_value);
+		settle(ready, owed.ready, FP_OUTCOME_NOT_KEPT);
+	if (owed.blocked_value || owed.waker_value)
+		fp_count_current(ROW_IN, epoch, owed.reason, owed.blocked_value);
 	else
-		settle(in, cpu->blocked, FP_OUTCOME_NOT_KEPT);
-	if (fp_wakers && cpu->waker_value)
-		count_waker(scratch, task, cpu->waker_value, &cpu->waker_key, &scratch->record.key,
-			    cpu->reason, epoch);
+		settle(in, owed.blocked, FP_OUTCOME_NOT_KEPT);
+	if (fp_wakers && owed.waker_value)
+		count_waker(scratch, task, owed.waker_value, &owed.waker_key, &scratch->record.key,
+			    owed.reason, epoch);
 	return 0;
 }
 
@@ -365,8 +377,8 @@ int offcpu_switch(u64 *context)
 	outcome = judge_departure(prev, context[0] & 1, state, &reason);
 	if (outcome == FP_OUTCOME_NOTED)
 		outcome = note_departure(context, prev, reason, epoch, now, out);
-	else if (outcome == FP_OUTCOME_EXITING)
-		forget_departure(prev);
+	else if (outcome == FP_OUTCOME_EXITING || outcome == FP_OUTCOME_PREEMPTED)
+		out->unclosed += forget_departure(prev);
 	fp_outcome(out, outcome);
 	note_arrival(cpu, next, epoch, now);
 	return 0;

@@ -124,17 +124,38 @@ static inline __attribute__((always_inline)) fp_u32 fp_duration_bucket(fp_u64 du
 }
 
 /*
- * The offset from one clock to another after a new reading of both, `elapsed` ns after the last.
- * The second clock is read after the first, so a reading can be late, when something came between
- * them, but never early: downwards it is believed at once, upwards by no more than two clocks
- * may drift apart (1 in 1,024).
+ * The offset from one clock to another, found out anew now and then, `elapsed` ns after the last
+ * time. The second clock is read after the first, so a reading can be late, when something came
+ * between them, but never early: downwards it is believed at once, upwards by no more than two
+ * clocks may drift apart (1 in 1,024). If several in a row are later than that, the clocks were
+ * set apart, and the least late of them is believed.
  */
-static inline __attribute__((always_inline)) fp_u64 fp_offset_after(fp_u64 offset, fp_u64 reading,
-								    fp_u64 elapsed)
-{
-	fp_u64 most = offset + (elapsed >> 10);
+struct fp_offset {
+	fp_u64 value;
+	fp_u64 late_least; /* of the late readings in a row */
+	fp_u64 late_count;
+};
 
-	return (long long)(reading - most) > 0 ? most : reading;
+#define FP_OFFSET_LATE_MOST 8
+
+static inline __attribute__((always_inline)) void fp_offset_read(struct fp_offset *offset,
+								 fp_u64 reading, fp_u64 elapsed)
+{
+	fp_u64 most = offset->value + (elapsed >> 10);
+
+	if ((long long)(reading - most) <= 0) {
+		offset->value = reading;
+		offset->late_count = 0;
+		return;
+	}
+	if (!offset->late_count || (long long)(reading - offset->late_least) < 0)
+		offset->late_least = reading;
+	offset->late_count++;
+	offset->value = most;
+	if (offset->late_count >= FP_OFFSET_LATE_MOST) {
+		offset->value = offset->late_least;
+		offset->late_count = 0;
+	}
 }
 
 /*
@@ -155,9 +176,13 @@ static inline __attribute__((always_inline)) fp_u64 fp_away_word(fp_u64 time_ns,
 	       (reason & FP_AWAY_REASON_MASK);
 }
 
-static inline __attribute__((always_inline)) fp_u64 fp_away_time(fp_u64 word)
+/* Nanoseconds from the departure to `time_ns`, negative before it. The word holds the lower 55 bits
+ * of the time, 417 days; so distances up to half of that are right at any uptime. */
+static inline __attribute__((always_inline)) long long fp_away_elapsed(fp_u64 word, fp_u64 time_ns)
 {
-	return word >> FP_AWAY_TIME_SHIFT;
+	fp_u64 left = word & ~((1ULL << FP_AWAY_TIME_SHIFT) - 1);
+
+	return (long long)((time_ns << FP_AWAY_TIME_SHIFT) - left) >> FP_AWAY_TIME_SHIFT;
 }
 
 static inline __attribute__((always_inline)) fp_u32 fp_away_tag(fp_u64 word)

@@ -36,7 +36,8 @@ static __always_inline int wake(void *context, struct task_struct *task, u32 epo
 {
 	struct fp_totals *totals = totals_row(epoch, ROW_WAKE);
 	enum fp_outcome outcome = FP_OUTCOME_NOTED;
-	u64 word, now, left, value;
+	u64 word, now, value;
+	s64 elapsed;
 	struct away *away;
 
 	if (!totals)
@@ -49,11 +50,11 @@ static __always_inline int wake(void *context, struct task_struct *task, u32 epo
 	if (!away || !word || away_ready(word))
 		return fp_outcome(totals, FP_OUTCOME_NOT_BLOCKED);
 	now = bpf_ktime_get_ns();
-	left = fp_away_time(word);
 	away->woken_ns = now;
-	if (!fp_wakers || now <= left)
+	elapsed = fp_away_elapsed(word, now);
+	if (!fp_wakers || elapsed <= 0)
 		return fp_outcome(totals, FP_OUTCOME_NOTED);
-	value = fp_keep_slowly(now - left, now, 1);
+	value = fp_keep_slowly(elapsed, now, 1);
 	if (fp_way_out)
 		value *= kept_slot(away, word)->weight;
 	if (value)

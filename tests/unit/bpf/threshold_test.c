@@ -163,25 +163,58 @@ static void buckets_are_powers_of_two_of_microseconds(void **state)
 
 static void a_departure_is_one_word(void **state)
 {
-	uint64_t year = 365ULL * 24 * 3600 * 1000 * MS;
 	uint64_t word = fp_away_word(1000000007, FP_AWAY_WOKEN, 63);
 
-	assert_int_equal(fp_away_time(word), 1000000007);
+	assert_int_equal(fp_away_elapsed(word, 1000000009), 2);
+	assert_int_equal(fp_away_elapsed(word, 1000000000), -7);
 	assert_int_equal(fp_away_tag(word), 63);
 	assert_int_equal(word & FP_AWAY_REASON_MASK, FP_AWAY_WOKEN);
-	assert_int_equal(fp_away_time(fp_away_word(year, FP_AWAY_STOPPED, 0)), year);
 	word = fp_away_moved(word, 5);
 	assert_int_equal(word, fp_away_word(5, FP_AWAY_WOKEN, 63));
 }
 
+static void lengths_are_right_at_any_uptime(void **state)
+{
+	static const uint64_t days[] = { 0, 416, 417, 418, 834, 900, 5000 };
+	const uint64_t day = 24ULL * 3600 * 1000 * MS;
+
+	for (size_t i = 0; i < sizeof(days) / sizeof(days[0]); i++) {
+		uint64_t left = days[i] * day + 5;
+		uint64_t word = fp_away_word(left, FP_AWAY_INTERRUPTIBLE, 1);
+
+		assert_int_equal(fp_away_elapsed(word, left + 10 * MS), 10 * MS);
+		assert_int_equal(fp_away_elapsed(word, left + 100 * day), 100 * day);
+		assert_int_equal(fp_away_elapsed(word, left - 3), -3);
+	}
+}
+
 static void a_late_reading_of_the_clocks_is_not_believed(void **state)
 {
-	assert_int_equal(fp_offset_after(5000, 4000, 4 * MS), 4000); // earlier: at once
-	assert_int_equal(fp_offset_after(5000, 5000 + 3900, 4 * MS), 5000 + 3900); // drift
-	assert_int_equal(fp_offset_after(5000, 5000 + 2 * MS, 4 * MS), 5000 + 4 * MS / 1024);
-	// Offsets may be negative.
-	assert_int_equal(fp_offset_after(-5000ULL, -6000ULL, 4 * MS), -6000ULL);
-	assert_int_equal(fp_offset_after(-5000ULL, 4 * MS, 1024), -4999ULL);
+	struct fp_offset offset = { .value = 5000 };
+
+	fp_offset_read(&offset, 4000, 4 * MS); // earlier: at once
+	assert_int_equal(offset.value, 4000);
+	fp_offset_read(&offset, 4000 + 3900, 4 * MS); // drift
+	assert_int_equal(offset.value, 7900);
+	fp_offset_read(&offset, 7900 + 2 * MS, 4 * MS);
+	assert_int_equal(offset.value, 7900 + 4 * MS / 1024);
+	offset = (struct fp_offset){ .value = -5000ULL }; // offsets may be negative
+	fp_offset_read(&offset, -6000ULL, 4 * MS);
+	assert_int_equal(offset.value, -6000ULL);
+	fp_offset_read(&offset, 4 * MS, 1024);
+	assert_int_equal(offset.value, -5999ULL);
+}
+
+static void clocks_that_were_set_apart_are_followed(void **state)
+{
+	struct fp_offset offset = { 0 };
+
+	for (uint64_t i = 1; i <= FP_OFFSET_LATE_MOST; i++)
+		fp_offset_read(&offset, 5000 * MS + (i == 3 ? 0 : i), 4 * MS);
+	assert_int_equal(offset.value, 5000 * MS); // the least late of them
+	assert_int_equal(offset.late_count, 0);
+	fp_offset_read(&offset, 5000 * MS + 10, 4 * MS);
+	assert_int_equal(offset.value, 5000 * MS + 10);
 }
 
 int main(void)
@@ -197,7 +230,9 @@ int main(void)
 		cmocka_unit_test(quantum_and_weight_are_raised_within_bounds),
 		cmocka_unit_test(buckets_are_powers_of_two_of_microseconds),
 		cmocka_unit_test(a_departure_is_one_word),
+		cmocka_unit_test(lengths_are_right_at_any_uptime),
 		cmocka_unit_test(a_late_reading_of_the_clocks_is_not_believed),
+		cmocka_unit_test(clocks_that_were_set_apart_are_followed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
