@@ -16,7 +16,7 @@ import tempfile
 import time
 
 from batches import column, fields
-from offcpu_truth import HOOKS, offered
+from offcpu_truth import HOOKS, agent_with
 from reference import (LIMIT_S, Agent, Check, Program, arguments, full, position, programs_held,
                        skip_unless_live, wait_attached)
 
@@ -283,9 +283,12 @@ def main():
     print("-- agentctl alone", flush=True)
     check_run(check, take(build, seconds))
     for hook in HOOKS:
-        if not offered(hook):
+        agent = agent_with(build, hook)
+        if agent is None:
             print(f"-- this kernel has no {hook}")
             continue
+        with agent:
+            pass # it starts, so the kernel has it
         print(f"-- through an agent, {hook}", flush=True)
         with Agent(build, **{"off-cpu-hook": hook, "off-cpu-enabled": "no"}) as agent:
             check_run(check, take(build, seconds, agent))
