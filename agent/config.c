@@ -50,7 +50,7 @@ static const struct fp_setting rows[] = {
 	ROW(off_cpu, enabled, BOOL, "yes", 0, 0, true, "Measure time that threads spend blocked."),
 	PICK(off_cpu, hook, "auto", hooks, true,
 	     "Where the stack of a blocked thread is taken; auto takes the first the kernel has."),
-	ROW(off_cpu, walk_budget, U32, "500", 10, 1000000, true,
+	ROW(off_cpu, walk_budget, U32, "250", 10, 1000000, true,
 	    "Stacks of blocked threads walked per second on this host, about; which intervals are "
 	    "kept is chosen so that totals stay unbiased, see overhead.md."),
 	TIME(off_cpu, quantum, "0s", 0, 3600 * S, true,

@@ -10,7 +10,7 @@
 #include "common/buf.h"
 
 // Off-CPU stacks walked per second and host where nothing is said; a snapshot of one process.
-#define FP_WALK_BUDGET		500u
+#define FP_WALK_BUDGET		250u
 #define FP_SNAPSHOT_WALK_BUDGET 2000u
 
 enum fp_offcpu_hook { // how off-CPU intervals are closed; the setting `off_cpu.hook`
@@ -31,7 +31,7 @@ struct fp_sampler_config {
 	// no longer part of the blocked time. Needs off_cpu.
 	bool run_queue;
 	bool waker;		     // who woke a blocked thread is profiled too; needs off_cpu
-	uint32_t walk_budget;	     // off-CPU stacks walked per second, about; 0: 500
+	uint32_t walk_budget;	     // off-CPU stacks walked per second, about; 0: 250
 	uint64_t quantum_ns;	     // fixed; 0: adapted to walk_budget
 	uint32_t tgid;		     // only this process; 0: the whole host
 	bool kernel_threads_off_cpu; // count kernel threads' sleeps too

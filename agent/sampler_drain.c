@@ -68,6 +68,7 @@ static void set_control(volatile struct fp_offcpu_control *control, volatile str
 	control->quantum_ns = quantum_ns;
 	control->weight = weight;
 	brake->level = 0;
+	brake->quantum_ns = 0;
 	brake->quantum_max_ns = quantum_ns;
 	brake->weight_max = weight;
 }

@@ -174,6 +174,7 @@ struct fp_brake { /* shared by all CPUs */
 	fp_u64 slice_start_ns;
 	fp_u64 walks;	       /* in this slice */
 	fp_u64 level;	       /* doublings carried over from the slices before */
+	fp_u64 quantum_ns;     /* raised, in this slice since its last walk; 0: to be reckoned */
 	fp_u64 quantum_max_ns; /* greatest in effect since user space last set this to 0 */
 	fp_u64 weight_max;
 };

@@ -289,11 +289,13 @@ static __always_inline void brake_walk(volatile struct fp_brake *brake,
 	if (elapsed < FP_BRAKE_SLICE_NS || elapsed >> 63 ||
 	    __sync_val_compare_and_swap(&brake->slice_start_ns, start, now) != start) {
 		__sync_fetch_and_add(&brake->walks, 1);
-		return;
+	} else {
+		walks = __sync_lock_test_and_set(&brake->walks, 1);
+		brake->level = fp_brake_carry(brake->level, walks, control->slice_walks,
+					      elapsed / FP_BRAKE_SLICE_NS);
 	}
-	walks = __sync_lock_test_and_set(&brake->walks, 1);
-	brake->level =
-	    fp_brake_carry(brake->level, walks, control->slice_walks, elapsed / FP_BRAKE_SLICE_NS);
+	brake->quantum_ns =
+	    fp_quantum_raised(control->quantum_ns, brake_level(brake, control, now));
 }
 
 /* 32 random bits without a call: a linear congruential generator of 64 bits, of which the upper
@@ -318,13 +320,15 @@ __attribute__((noinline)) u64 fp_keep_slowly(u64 duration_ns, u64 now, u32 waker
 	return fp_threshold_value(duration_ns, quantum, lot());
 }
 
-/* The value an interval counts for; 0: not kept. Most are short, and the brake is off. */
+/* The value an interval counts for; 0: not kept. Most are short, and the quantum is known. */
 static __always_inline u64 keep_interval(struct cpu_state *cpu, u64 duration_ns, u64 now)
 {
 	u64 quantum = fp_control.quantum_ns;
 
-	if (fp_brake.level || fp_brake.walks >= fp_control.slice_walks ||
-	    quantum >= FP_QUANTUM_NARROW)
+	if (fp_brake.level || fp_brake.walks >= fp_control.slice_walks)
+		quantum =
+		    now - fp_brake.slice_start_ns < FP_BRAKE_SLICE_NS ? fp_brake.quantum_ns : 0;
+	if (!quantum || quantum >= FP_QUANTUM_NARROW)
 		return fp_keep_slowly(duration_ns, now, 0);
 	return fp_threshold_narrow(duration_ns, quantum, quick_lot(cpu));
 }
