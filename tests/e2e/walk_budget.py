@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The number of stacks that off-CPU profiling walks stays within its budget whatever the switch
-rate: at 1, 10, 100 and 1000 times a rate (without FP_TEST_FULL in the environment at the first and
-last), with a ping-pong at full speed, and with a crowd of threads that sleep 10 ms each (20,000,
-else 2,000). And what is
-estimated from the few that are walked is the time that was measured of all.
+rate: at 1, 10, 100 and 1000 times a rate (without FP_TEST_FULL in the environment at the first
+and last), with a ping-pong at full speed, and with a crowd of threads that sleep 10 ms each
+(20,000, else 2,000). And what is estimated from the few that are walked is the time that was
+measured of all.
 
 The load begins in the first window. Allowed above the budget, per window: MARGIN once the quantum
 has been found, which is by what the last drain interval brought and so may lag behind other load;
 in the windows in which it is searched, where the brake alone holds (bpf/threshold.h), SEARCH_S
-seconds' worth more: from 1 µs the quantum doubles up to 25 times, each time for a tenth of a second's
-walks."""
+seconds' worth more: from 1 µs the quantum doubles up to 25 times, each time for a tenth of a
+second's walks."""
 
 import contextlib
 import json
