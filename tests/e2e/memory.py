@@ -33,6 +33,7 @@ def main():
         ("window", "length"): "60s",
         ("window", "drain_interval"): "2s",
         ("limits", "window_memory"): "4MiB",
+        ("off_cpu", "walk_budget"): "100000",  # every stack is new: all of them count
     }
     failures = []
     with Folder() as folder, Agent(build, folder, settings) as agent:
