@@ -104,7 +104,7 @@ def windows_of(build, load, settings):
 def describe(window):
     return (f"{window['intervals'] / window['seconds']:.0f} intervals/s, "
             f"{window['walks'] / window['seconds']:.0f} walks/s, quantum "
-            f"{window['quantum_min_ns'] / 1e6:.3f}..{window['quantum_max_ns'] / 1e6:.3f} ms, "
+            f"{window.get('quantum_min_ns', 0) / 1e6:.3f}..{window.get('quantum_max_ns', 0) / 1e6:.3f} ms, "
             f"weight {window.get('weight_max', 0)}, "
             f"{window['intervals_ns'] / 1e9:.2f} s measured, "
             f"{window['estimated_ns'] / 1e9:.2f} s estimated")
@@ -120,7 +120,7 @@ def check_window(check, number, window, way_out):
     measured, error = window["intervals_ns"], window["estimated_ns"] - window["intervals_ns"]
     # An interval's own part of the variance is less than quantum x length; on the way out, where
     # the lot knows no length, less than weight x length², and none is longer than its window.
-    each = window["quantum_max_ns"]
+    each = window.get("quantum_max_ns", 0)
     if way_out:
         each = window["weight_max"] * window["seconds"] * 1e9
     bound = DEVIATIONS * math.sqrt(each * measured)
