@@ -104,7 +104,8 @@ def windows_of(build, load, settings):
 def describe(window):
     return (f"{window['intervals'] / window['seconds']:.0f} intervals/s, "
             f"{window['walks'] / window['seconds']:.0f} walks/s, quantum "
-            f"{window.get('quantum_min_ns', 0) / 1e6:.3f}..{window.get('quantum_max_ns', 0) / 1e6:.3f} ms, "
+            f"{window.get('quantum_min_ns', 0) / 1e6:.3f}.."
+            f"{window.get('quantum_max_ns', 0) / 1e6:.3f} ms, "
             f"weight {window.get('weight_max', 0)}, "
             f"{window['intervals_ns'] / 1e9:.2f} s measured, "
             f"{window['estimated_ns'] / 1e9:.2f} s estimated")
