@@ -308,7 +308,7 @@ static __always_inline u32 quick_lot(struct cpu_state *cpu)
 	return cpu->lots >> 32;
 }
 
-/* A function to the verifier too, so that its branches do not multiply those of the walk. */
+/* A function to the verifier too: its branches do not multiply those of the walk. */
 __attribute__((noinline)) u64 fp_keep_slowly(u64 duration_ns, u64 now, u32 wakers)
 {
 	volatile struct fp_offcpu_control *control = wakers ? &fp_waker_control : &fp_control;

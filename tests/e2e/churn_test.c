@@ -2,8 +2,7 @@
 //
 // Processes that change under the agent's eyes, on the live kernel: a child of this test forks,
 // execs, maps one file over another, makes memory executable, replaces its own binary, outlives
-// its leader, and does it while the kernel loses records. Stacks from before and after each step
-// must find what was there. Needs root.
+// its leader, and does it while records are lost. Stacks must find what was there. Needs root.
 #include "../unit/cases.h"
 
 #include "agent/procfs.h"
@@ -226,8 +225,7 @@ static void test_mapping_among_lost_records(void **state)
 	overrun();
 	after = child_steps();
 	report_loss();
-	// Known for sure before the loss and since the reading; between, nothing is guessed: it is
-	// told only if its record is one of those that were not lost.
+	// Known for sure before the loss and since the reading; between, by a record that stayed.
 	if (strcmp(found_at(after, 0, PLACE), file_two) != 0)
 		assert_string_equal(found_at(after, 0, PLACE), "(none)");
 	assert_string_equal(found_at(before, 0, PLACE), file_one);
