@@ -244,9 +244,9 @@ static __always_inline void close_here(struct cpu_state *cpu, struct task_struct
 	u64 blocked_value = 0, ready_value = 0, waker_value = 0;
 
 	if (ended->blocked)
-		blocked_value = keep_interval(cpu, ended->blocked_ns, ended->now);
+		blocked_value = keep_interval(&cpu->lots, ended->blocked_ns, ended->now);
 	if (ended->ready)
-		ready_value = keep_interval(cpu, ended->ready_ns, ended->now);
+		ready_value = keep_interval(&cpu->lots, ended->ready_ns, ended->now);
 	if (fp_wakers && ended->away && ended->blocked)
 		waker_value = ended->away->waker_value;
 	if (!blocked_value && !ready_value && !waker_value) {
