@@ -6,8 +6,9 @@ source of, each once. The truth is the source: every program has a function whos
 in no other file (tests/programs/wanted.c).
 
 The agent runs as another user than root, the collector reads no local file. A program that a
-user has linked with the build-ID of another one names nothing. Beside it a collector that lies: what it asks for in a form of its own is not noted, and what it asks for
-that nobody has is given up.
+user has linked with the build-ID of another one names nothing. Beside it a collector that lies:
+what it asks for in a form of its own is not noted, and what it asks for that nobody has is
+given up.
 """
 
 import contextlib
@@ -74,8 +75,8 @@ def folded(collector):
 
 
 def builds(collector):
-    """Rows of the builds met so far."""
-    return collector.get("/api/v1/builds", **{"from": "0"}).json()["builds"]
+    """Rows of the builds met so far, those of stacks that only ever waited among them."""
+    return collector.get("/api/v1/builds", **{"from": "0", "type": "wall"}).json()["builds"]
 
 
 def status(collector, program):
