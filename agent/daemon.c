@@ -54,13 +54,14 @@ static int check_host(struct fp_daemon *daemon)
 	struct fp_preflight_options options = {
 		.cpu_hz = config->cpu_enabled ? config->cpu_hz : 0,
 		.off_cpu = config->off_cpu_enabled,
+		.hook = (enum fp_offcpu_hook)config->off_cpu_hook,
 		.allow_unsafe_kernel = config->agent_allow_unsafe_kernel,
 		.kernel_deny = config->agent_kernel_deny,
 		.kernel_warn = config->agent_kernel_warn,
 		.kernel_no_user_read = config->agent_kernel_no_user_read,
 	};
 
-	fp_preflight_gather(&daemon->facts);
+	fp_preflight_gather(options.hook, &daemon->facts);
 	daemon->needs_admin = fp_preflight_needs_admin(&daemon->facts);
 	daemon->checks_count = fp_preflight_judge(&daemon->facts, &options, daemon->checks);
 	for (size_t i = 0; i < daemon->checks_count; i++) {

@@ -4,9 +4,15 @@
 #include "common/buf.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+uint32_t fp_kicks_needed(void)
+{
+	return (uint32_t)libbpf_num_possible_cpus();
+}
 
 int fp_kicks_open(int outer_fd, uint32_t cpus, struct fp_kicks *ret)
 {

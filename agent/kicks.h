@@ -11,6 +11,8 @@ struct fp_kicks {
 	uint32_t count;
 };
 
+// How many the map of maps must have room for: CPUs are numbered with gaps on some hosts.
+uint32_t fp_kicks_needed(void);
 // Makes the rings and puts them into the map of maps. 0 or -errno; fp_kicks_free in any case.
 int fp_kicks_open(int outer_fd, uint32_t cpus, struct fp_kicks *ret);
 void fp_kicks_free(struct fp_kicks *kicks);

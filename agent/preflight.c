@@ -268,20 +268,54 @@ static void judge_symbols(struct judge *judge)
 		       : "give CAP_SYSLOG, no ProtectKernelLogs=, no ProtectKernelTunables=");
 }
 
+static int hook_error(const struct fp_preflight_facts *facts, enum fp_offcpu_hook hook)
+{
+	switch (hook) {
+	case FP_HOOK_IRQ_WORK:
+		return facts->hook_irq_work;
+	case FP_HOOK_SCHED_EXIT:
+		return facts->hook_sched_exit ? 0 : -EOPNOTSUPP;
+	case FP_HOOK_FEXIT:
+		return facts->hook_fexit;
+	default:
+		return 0;
+	}
+}
+
+static const char *hook_text(enum fp_offcpu_hook hook)
+{
+	static const char *const texts[FP_HOOK_COUNT] = {
+		[FP_HOOK_IRQ_WORK] = "sched_switch, stacks by irq_work",
+		[FP_HOOK_SCHED_EXIT] = "sched_switch and sched_exit_tp",
+		[FP_HOOK_FEXIT] = "sched_switch and fexit of schedule",
+		[FP_HOOK_WAY_OUT] = "sched_switch, stacks on the way out",
+	};
+
+	return texts[hook];
+}
+
+// off_cpu.hook names one: that or nothing.
+static void judge_forced_hook(struct judge *judge, enum fp_offcpu_hook hook)
+{
+	int error = hook_error(judge->facts, hook);
+
+	if (!error) {
+		finding(judge, FP_PREFLIGHT_PASS,
+			"blocked time is measured by %s, as off_cpu.hook = %s wants it",
+			hook_text(hook), fp_offcpu_hook_name(hook));
+		return;
+	}
+	finding(judge, judge->options->off_cpu ? FP_PREFLIGHT_FAIL : FP_PREFLIGHT_WARN,
+		"off_cpu.hook = %s, which does not work on this kernel (%s)",
+		fp_offcpu_hook_name(hook), strerror(-error));
+	fix(judge, "set off_cpu.hook = auto, which takes the first hook that the kernel has");
+}
+
 static void judge_off_cpu(struct judge *judge)
 {
 	const struct fp_preflight_facts *facts = judge->facts;
+	enum fp_offcpu_hook hook = FP_HOOK_IRQ_WORK;
 
-	if (facts->hook_irq_work) {
-		finding(judge, FP_PREFLIGHT_PASS,
-			"blocked time is measured by sched_switch, stacks by irq_work");
-		return;
-	}
-	if (facts->hook_sched_exit) {
-		finding(judge, FP_PREFLIGHT_PASS,
-			"blocked time is measured by sched_switch and sched_exit_tp");
-		return;
-	}
 	if (!facts->hook_switch && facts->btf == 0) {
 		finding(judge, judge->options->off_cpu ? FP_PREFLIGHT_FAIL : FP_PREFLIGHT_WARN,
 			"the kernel has no sched_switch tracepoint: no off-CPU profiles");
@@ -289,9 +323,18 @@ static void judge_off_cpu(struct judge *judge)
 		    "set off_cpu.enabled = no, or use a kernel built with CONFIG_TRACEPOINTS=y");
 		return;
 	}
-	if (facts->hook_fexit == 0) {
-		finding(judge, FP_PREFLIGHT_PASS,
-			"blocked time is measured by sched_switch and fexit of schedule");
+	if (judge->options->hook != FP_HOOK_AUTO) {
+		judge_forced_hook(judge, judge->options->hook);
+		return;
+	}
+	while (hook_error(facts, hook) != 0)
+		hook++;
+	if (hook != FP_HOOK_WAY_OUT) {
+		finding(judge, FP_PREFLIGHT_PASS, "blocked time is measured by %s%s",
+			hook_text(hook),
+			facts->hook_irq_work == -ETIME
+			    ? "; irq_work was tried, and its interrupt does not come here"
+			    : "");
 		return;
 	}
 	finding(judge, FP_PREFLIGHT_WARN,

@@ -10,6 +10,7 @@
 
 #include "common/buf.h"
 #include "preflight_kernel.h"
+#include "sampler.h"
 
 enum fp_lockdown {
 	FP_LOCKDOWN_UNKNOWN, // the kernel does not say (no securityfs)
@@ -41,9 +42,9 @@ struct fp_preflight_facts {
 	int kptr_restrict;
 	bool kernel_symbols;  // /proc/kallsyms shows addresses
 	bool hook_switch;     // tp_btf/sched_switch
-	bool hook_irq_work;   // tp_btf/irq_work_entry, and rings to kick with; no PREEMPT_RT
+	int hook_irq_work;    // an interrupt of our own: fp_sampler_try_irq_work
 	bool hook_sched_exit; // tp_btf/sched_exit_tp
-	int hook_fexit; // a program at the end of schedule attaches; asked without the two above
+	int hook_fexit; // a program at the end of schedule attaches; asked only where it matters
 	enum fp_cgroup_mode cgroup;
 };
 #define FP_PREFLIGHT_UNREADABLE (-1000)
@@ -62,14 +63,16 @@ struct fp_preflight_row {
 struct fp_preflight_options { // the settings that matter
 	uint32_t cpu_hz;      // 0: no CPU profile
 	bool off_cpu;
+	enum fp_offcpu_hook hook; // off_cpu.hook
 	bool allow_unsafe_kernel;
 	const char *kernel_deny, *kernel_warn, *kernel_no_user_read;
 };
 
 #define FP_PREFLIGHT_ROWS_MAX 16
 
-// Asks the kernel. Always fills everything.
-void fp_preflight_gather(struct fp_preflight_facts *ret);
+// Asks the kernel. Always fills everything; whether fexit programs are taken is asked for the hook
+// FP_HOOK_FEXIT and for FP_HOOK_AUTO on kernels that have no better one.
+void fp_preflight_gather(enum fp_offcpu_hook hook, struct fp_preflight_facts *ret);
 // Judges. Returns the number of rows, in the order in which causes lie below each other: the
 // first FAIL is the one to mend first.
 size_t fp_preflight_judge(const struct fp_preflight_facts *facts,

@@ -176,30 +176,22 @@ static int probe_fexit(void)
 	return link < 0 ? -errno : 0;
 }
 
-// There an interrupt's work is a thread's.
-static bool is_realtime(void)
-{
-	struct utsname name;
-
-	return uname(&name) == 0 && strstr(name.version, "PREEMPT_RT") != NULL;
-}
-
-static void gather_hooks(struct fp_preflight_facts *facts)
+static void gather_hooks(enum fp_offcpu_hook hook, struct fp_preflight_facts *facts)
 {
 	struct btf *btf = facts->btf == 0 ? btf__load_vmlinux_btf() : NULL;
 
+	facts->hook_irq_work = -EOPNOTSUPP;
 	if (!btf)
 		return;
 	facts->hook_switch =
 	    btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF) > 0;
 	facts->hook_sched_exit =
 	    btf__find_by_name_kind(btf, "btf_trace_sched_exit_tp", BTF_KIND_TYPEDEF) > 0;
-	facts->hook_irq_work =
-	    btf__find_by_name_kind(btf, "btf_trace_irq_work_entry", BTF_KIND_TYPEDEF) > 0 &&
-	    libbpf_probe_bpf_map_type(BPF_MAP_TYPE_USER_RINGBUF, NULL) > 0 && !is_realtime();
 	btf__free(btf);
-	if (!facts->hook_irq_work &&
-	    !facts->hook_sched_exit) // nobody attaches to schedule for nothing
+	facts->hook_irq_work = fp_sampler_try_irq_work();
+	if (hook == FP_HOOK_AUTO && (facts->hook_sched_exit || facts->hook_irq_work == 0))
+		return; // nobody attaches to schedule for nothing
+	if (hook == FP_HOOK_AUTO || hook == FP_HOOK_FEXIT)
 		facts->hook_fexit = probe_fexit();
 }
 
@@ -222,7 +214,7 @@ static enum fp_cgroup_mode read_cgroup_mode(void)
 		   : FP_CGROUP_NONE;
 }
 
-void fp_preflight_gather(struct fp_preflight_facts *ret)
+void fp_preflight_gather(enum fp_offcpu_hook hook, struct fp_preflight_facts *ret)
 {
 	struct fp_preflight_facts facts = { .uid = geteuid() };
 
@@ -238,7 +230,7 @@ void fp_preflight_gather(struct fp_preflight_facts *ret)
 	gather_perf(&facts);
 	facts.kptr_restrict = read_number(SYSCTL_KERNEL "kptr_restrict");
 	facts.kernel_symbols = kallsyms_show_addresses();
-	gather_hooks(&facts);
+	gather_hooks(hook, &facts);
 	facts.cgroup = read_cgroup_mode();
 	*ret = facts;
 }

@@ -22,6 +22,9 @@ enum fp_offcpu_hook { // how off-CPU intervals are closed; the setting `off_cpu.
 	FP_HOOK_COUNT
 };
 const char *fp_offcpu_hook_name(enum fp_offcpu_hook hook); // "irq_work", …
+// Whether FP_HOOK_IRQ_WORK works here, by trying it; takes some milliseconds. -EOPNOTSUPP the kernel
+// has no such hook, -ETIME its interrupt does not come, else what libbpf says.
+int fp_sampler_try_irq_work(void);
 
 struct fp_sampler_config {
 	uint32_t cpu_hz; // 0: no CPU profile

@@ -10,7 +10,6 @@
 #include <bpf/btf.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 // Sizes per online CPU where the configuration gives none. At 99 Hz and 5 s a CPU meets at
@@ -57,14 +56,6 @@ static void size_maps(struct fp_sampler *sampler)
 	sampler->capacity = entries;
 }
 
-// There the interrupt is a thread's work, which comes when the task is long gone on.
-static bool is_realtime(void)
-{
-	struct utsname name;
-
-	return uname(&name) == 0 && strstr(name.version, "PREEMPT_RT") != NULL;
-}
-
 // The hooks that the kernel may have, in order of preference.
 static bool hook_possible(const struct fp_sampler *sampler, const struct btf *btf,
 			  enum fp_offcpu_hook hook)
@@ -74,7 +65,7 @@ static bool hook_possible(const struct fp_sampler *sampler, const struct btf *bt
 	if (!sampler->config.off_cpu)
 		return hook == FP_HOOK_WAY_OUT; // nothing to choose
 	if (hook == FP_HOOK_IRQ_WORK)
-		return fp_btf_tracepoint_arguments(btf, "irq_work_entry") > 0 && !is_realtime();
+		return fp_sampler_try_irq_work() == 0;
 	return hook != FP_HOOK_SCHED_EXIT || fp_btf_tracepoint_arguments(btf, "sched_exit_tp") > 0;
 }
 
@@ -108,8 +99,7 @@ static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 	bpf_map__set_autocreate(skeleton->maps.departures, off_cpu);
 	bpf_map__set_autocreate(skeleton->maps.offcpu_kicks, sampler->hook == FP_HOOK_IRQ_WORK);
 	if (sampler->hook == FP_HOOK_IRQ_WORK)
-		bpf_map__set_max_entries(skeleton->maps.offcpu_kicks,
-					 (uint32_t)libbpf_num_possible_cpus());
+		bpf_map__set_max_entries(skeleton->maps.offcpu_kicks, fp_kicks_needed());
 }
 
 // Records name the task's cgroup in the hierarchy that tells most; where the kernel's types do
@@ -193,7 +183,7 @@ static int load_with(struct fp_sampler *sampler, const struct btf *btf, enum fp_
 	fp_sampler_control_start(sampler);
 	if (sampler->hook == FP_HOOK_IRQ_WORK)
 		error = fp_kicks_open(bpf_map__fd(sampler->skeleton->maps.offcpu_kicks),
-				      (uint32_t)libbpf_num_possible_cpus(), &sampler->kicks);
+				      fp_kicks_needed(), &sampler->kicks);
 	if (!error)
 		error = attach_scheduler(sampler);
 	if (!error && bpf_program__fd(sampler->skeleton->progs.offcpu_visit) >= 0)

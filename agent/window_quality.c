@@ -40,7 +40,7 @@ static int name_missed(struct fp_window *window)
 
 	if (unclosed)
 		error = fp_quality_set_named(window->profile, FP_PROFILE_OFF_CPU,
-					     "switch_in.missed.return_unseen", unclosed);
+					     "switch_in.missed.not_closed", unclosed);
 	if (!error && window->cut_missed)
 		error = fp_quality_set_named(window->profile, FP_PROFILE_OFF_CPU,
 					     "blocked.missed.not_cut", window->cut_missed);

@@ -390,6 +390,23 @@ int offcpu_return_irq(u64 *context)
 	return take_owed(context);
 }
 
+/* Whether a kick brings an interrupt here is tried before it is relied upon. */
+volatile fp_u32 fp_kick_answered;
+
+SEC("?syscall")
+int offcpu_try_kick(void *context)
+{
+	kick();
+	return 0;
+}
+
+SEC("?tp_btf/irq_work_entry")
+int offcpu_kick_answer(u64 *context)
+{
+	fp_kick_answered = 1;
+	return 0;
+}
+
 SEC("?tp_btf/sched_exit_tp")
 int offcpu_return(u64 *context)
 {

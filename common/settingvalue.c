@@ -19,6 +19,7 @@ static const struct unit size_units[] = {
 	{ "B", 1 }, { "KiB", 1ULL << 10 }, { "MiB", 1ULL << 20 }, { "GiB", 1ULL << 30 }, { NULL, 0 }
 };
 static const struct unit duration_units[] = {
+	{ "us", 1000 },
 	{ "ms", FP_NS_PER_MS },	     { "s", FP_NS_PER_S },	   { "min", 60 * FP_NS_PER_S },
 	{ "h", 3600 * FP_NS_PER_S }, { "d", 86400 * FP_NS_PER_S }, { NULL, 0 }
 };
@@ -42,13 +43,13 @@ static uint64_t max_of(const struct fp_setting *row)
 	return row->max > 0 && row->max < type_max ? row->max : type_max;
 }
 
-// In the largest unit that leaves no remainder.
+// In the largest unit that leaves no remainder; no time at all in seconds.
 static void format_number(const struct fp_setting *row, uint64_t value, struct fp_buf *text)
 {
 	const struct unit *units = units_of(row), *best = units;
 
 	for (const struct unit *unit = units; unit->name; unit++)
-		if (value != 0 && value % unit->factor == 0)
+		if (value != 0 ? value % unit->factor == 0 : unit->factor == FP_NS_PER_S)
 			best = unit;
 	fp_buf_printf(text, "%" PRIu64 "%s", value / best->factor, best->name);
 }

@@ -250,7 +250,7 @@ static void walk_lines(const struct fp_summary *summary)
 	}
 }
 
-// "cpu.dropped.map_full" → "map full", "switch_in.missed.return_unseen" → "return unseen";
+// "cpu.dropped.map_full" → "map full", "switch_in.missed.not_closed" → "not closed";
 // NULL for other counters.
 static const char *dropped_reason(const struct fp_summary *summary,
 				  const struct fp_named_counter *row)

@@ -45,6 +45,7 @@ static void judge_host(struct fp_doctor *doctor, const struct fp_agent_config *c
 	const struct fp_preflight_options options = {
 		.cpu_hz = config->cpu_enabled ? config->cpu_hz : 0,
 		.off_cpu = config->off_cpu_enabled,
+		.hook = (enum fp_offcpu_hook)config->off_cpu_hook,
 		.allow_unsafe_kernel = config->agent_allow_unsafe_kernel,
 		.kernel_deny = config->agent_kernel_deny,
 		.kernel_warn = config->agent_kernel_warn,
@@ -52,7 +53,7 @@ static void judge_host(struct fp_doctor *doctor, const struct fp_agent_config *c
 	};
 	struct fp_preflight_facts facts;
 
-	fp_preflight_gather(&facts);
+	fp_preflight_gather(options.hook, &facts);
 	doctor->count = fp_preflight_judge(&facts, &options, doctor->rows);
 	for (size_t i = 0; i < doctor->count && facts.uid != 0; i++)
 		soften(&doctor->rows[i]);

@@ -33,7 +33,7 @@ static int check_host(const struct fp_snapshot_options *options,
 	};
 	size_t count;
 
-	fp_preflight_gather(&facts);
+	fp_preflight_gather(wanted.hook, &facts);
 	count = fp_preflight_judge(&facts, &wanted, rows);
 	for (size_t i = 0; i < count; i++)
 		if (rows[i].status == FP_PREFLIGHT_FAIL)

@@ -5,6 +5,8 @@ several, is moved, its process executes another program or is killed or stopped,
 killed and starts anew. Never is there more time than passed, and what was in the windows is
 right. The thread says itself how long it waited (tests/programs/blocked)."""
 
+import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -273,6 +275,57 @@ def over_restart(check, build):
                 (covered - 0.5) * (1 - SHARE) - SLACK_S, min(covered, truth) + SLACK_S)
 
 
+PID_MAX = pathlib.Path("/proc/sys/kernel/pid_max")
+CANNOT = 77  # of tests/programs/collide
+
+
+@contextlib.contextmanager
+def many_ids():
+    """Ids of more than 16 bits can be had."""
+    before = PID_MAX.read_text()
+    if int(before) < 1 << 18:
+        PID_MAX.write_text(str(1 << 18))
+    try:
+        yield
+    finally:
+        PID_MAX.write_text(before)
+
+
+def collide(build, seconds, while_it_runs):
+    """What tests/programs/collide measured."""
+    with many_ids(), subprocess.Popen(
+            [build / "tests" / "programs" / "collide", "--seconds", str(seconds), "--gate"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        if not program.stdout.readline():
+            raise RuntimeError("no two ids that are alike in their lower 16 bits can be had"
+                               if program.wait() == CANNOT else "'collide' failed")
+        with while_it_runs:
+            program.stdin.write("go\n")
+            program.stdin.flush()
+            truth = json.loads(program.stdout.readline())
+            time.sleep(0.5)
+        program.stdin.close()
+        return {thread["name"]: thread["off_cpu_ns"] / 1e9 for thread in truth["threads"]}
+
+
+def alike(check, build):
+    """A budget that keeps every interval: what is wrong is nobody's chance."""
+    with control_agent.Folder() as folder:
+        agent = control_agent.Agent(build, folder, {
+            ("cpu", "enabled"): "no", ("window", "length"): f"{WINDOW_S}s",
+            ("off_cpu", "walk_budget"): "5000"})
+        truth = collide(build, WINDOW_S * 2.5, agent)
+        seen = {name: 0 for name in truth}
+        for batch in spooled(agent.spool):
+            for sample in batch.samples:
+                name = sample.labels.get("thread")
+                if sample.type == OFF_CPU and name in seen:
+                    seen[name] += sample.value / 1e9
+    for name, seconds in truth.items():
+        # Its clock also counts what it waits for a CPU when it has one already.
+        check_value(check, f"the {name} one", seen[name], seconds * 0.9, seconds * (1 + SHARE))
+
+
 CASES = {
     "blocked throughout": blocked_throughout,
     "released in the window": released_in_the_window,
@@ -282,6 +335,7 @@ CASES = {
     "stopped and continued": stopped,
     "blocked over several windows": over_windows,
     "the agent is killed and starts anew": over_restart,
+    "two threads with ids alike in their lower 16 bits": alike,
 }
 
 

@@ -35,6 +35,8 @@ OFF_CPU_SHARE = 0.1
 KIND_SHARE = 0.2
 CROWD, CROWD_S = 4, 2  # threads, and how long each works: by_hook in guest.sh
 BLOCKED_S = 2  # the snapshot's length in blocked_throughout of guest.sh
+ASLEEP_HOOK = "irq_work"  # whose daemon sees the machine fall asleep
+ASLEEP_RUN_S = 4  # how long the threads wait in `asleep` of guest.sh
 CPU_HZ = 99
 # Of the samples that a load is due. An emulated CPU that its host lets wait loses ticks; one
 # that is no longer sampled gives none.
@@ -141,6 +143,13 @@ def truth(report, name, *keys):
     return number(report, f"{name}.truth", *keys)
 
 
+def passed_s(report, name):
+    """What passed between two sections by the clock that goes on while the machine sleeps."""
+    before, after = [float((report.text(f"{name}.{when}").split() or ["nan"])[0])
+                     for when in ("before", "after")]
+    return after - before
+
+
 def check_within(report, what, value_ns, least_ns, most_ns, share=OFF_CPU_SHARE):
     report.check(least_ns * (1 - share) <= value_ns <= most_ns * (1 + share),
                  f"{what}: {value_ns / 1e9:.3f} s of {least_ns / 1e9:.3f} to {most_ns / 1e9:.3f} s")
@@ -153,9 +162,10 @@ def check_taken(report, name):
                  f"{name}: it loses no interval and all frames are in files with a build-ID")
 
 
-def check_waits(report, name, blocked, *ready):
+def check_waits(report, name, blocked, *ready, frozen=False):
     """Each kind of wait has the time that the program measured; its thread is blocked on the right
-    stack, and may be ready to run wherever it is."""
+    stack, and may be ready to run wherever it is. frozen: a signal may have taken it from there
+    to where threads stand while the machine sleeps."""
     kinds = truth(report, name, "kinds")
     stacks = report.stacks(f"{name}.{blocked}")
     queued = [entry for section in ready for entry in report.stacks(f"{name}.{section}")]
@@ -166,7 +176,8 @@ def check_waits(report, name, blocked, *ready):
             continue
         waits = [entry for entry in stacks if f"wait_{word}" in entry[0]]
         right = [entry for entry in on_path(waits, f"sleep_driver_{word};wait_{word}")
-                 if any(SLEEPS[word] in frame and frame.endswith("_[k]") for frame in entry[0])]
+                 if any(SLEEPS[word] in frame and frame.endswith("_[k]") for frame in entry[0])
+                 or frozen and "__refrigerator_[k]" in entry[0]]
         least = most - kind["on_cpu_ns"] - kind["preempted_ns"]
         seen = total(waits) + total(on_path(queued, f"wait_{word}"))
         check_within(report, f"{name}: {kind['waits']} {word} waits, {kind['migrated']} of them "
@@ -198,11 +209,25 @@ def check_crowd(report, name):
 
 def check_blocked(report, name):
     report.ran(f"{name}.summary", f"{name}: a snapshot of a thread that is blocked throughout")
-    times = [float((report.text(f"{name}.{when}").split() or ["nan"])[0])
-             for when in ("before", "after")]
     seen = total(on_path(report.stacks(f"{name}.stacks"), "wait_blocked"))
     check_within(report, f"{name}: the length of the window, no more than passed", seen,
-                 BLOCKED_S * 1e9, (times[1] - times[0]) * 1e9, 0.01)
+                 BLOCKED_S * 1e9, passed_s(report, name) * 1e9, 0.01)
+
+
+def check_asleep(report, name):
+    """The program's clock stood still while the machine slept, and so must ours have: for the
+    threads that wait again and again, and for the one that waits for them all the time."""
+    clock = [float(line.split()[0]) for line in report.text(f"{name}.suspend").splitlines()
+             if line[:1].isdigit()]
+    slept_s = clock[1] - clock[0] if len(clock) == 2 else 0
+    report.check(slept_s >= guest.ASLEEP_S, f"{name}: the machine sleeps for {slept_s:.1f} s")
+    check_taken(report, name)
+    check_waits(report, name, "stacks", frozen=True)
+    seen = total([entry for entry in report.stacks(f"{name}.stacks")
+                  if "sleeper_main" not in entry[0]])
+    most_s = passed_s(report, name) - guest.ASLEEP_S
+    report.check(ASLEEP_RUN_S * 1e9 <= seen <= most_s * 1e9, f"{name}: the first thread waits for "
+                 f"{seen / 1e9:.3f} s of {most_s:.3f} s that the machine was awake")
 
 
 def check_off_cpu(report):
@@ -219,6 +244,8 @@ def check_off_cpu(report):
         check_taken(report, f"{hook}.crowd")
         check_crowd(report, f"{hook}.crowd")
         check_blocked(report, f"{hook}.blocked")
+        if hook == ASLEEP_HOOK:
+            check_asleep(report, f"{hook}.asleep")
         status = report.text(f"{hook}.status").strip()
         report.check(status == "0", f"it ends cleanly when told to ({status})")
 

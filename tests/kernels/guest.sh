@@ -143,6 +143,27 @@ blocked_throughout() { # blocked_throughout NAME
   wait $program
 }
 
+# Waits in whose midst the machine sleeps for a while. The clock that goes on meanwhile is told
+# before and after.
+fall_asleep() {
+  sleep 1
+  cat /proc/uptime
+  echo mem >/sys/power/state
+  cat /proc/uptime
+}
+
+asleep() { # asleep NAME
+  local name=$1 sleeping
+  attach "$name" --off-cpu sleeper --seconds 4
+  section "$name.before" cat /proc/uptime
+  fall_asleep >/tmp/asleep 2>&1 &
+  sleeping=$!
+  watch "$name"
+  section "$name.after" cat /proc/uptime
+  wait $sleeping
+  section "$name.suspend" cat /tmp/asleep
+}
+
 # Time off the CPU, by the hook that the daemon has.
 by_hook() { # by_hook HOOK
   local hook=$1
@@ -190,6 +211,7 @@ off_cpu() {
   for hook in way_out fexit irq_work; do
     section $hook.start start_daemon $hook
     by_hook $hook
+    [ $hook != irq_work ] || asleep $hook.asleep # the emulator does it once
     end_daemon $hook
   done
 }

@@ -26,6 +26,7 @@ static struct fp_preflight_facts good_host(void)
 		.perf_event_max_stack = 127,
 		.kernel_symbols = true,
 		.hook_switch = true,
+		.hook_irq_work = -EOPNOTSUPP,
 		.hook_sched_exit = true,
 		.cgroup = FP_CGROUP_V2,
 	};
@@ -119,6 +120,30 @@ static void older_kernel_locked(void)
 	facts.hook_sched_exit = false;
 	facts.hook_fexit = -EPERM;
 }
+static void interrupt_does_not_come(void)
+{
+	facts.hook_irq_work = -ETIME;
+}
+static void fexit_forced(void)
+{
+	options.hook = FP_HOOK_FEXIT;
+	facts.hook_fexit = -EPERM;
+}
+static void way_out_forced(void)
+{
+	options.hook = FP_HOOK_WAY_OUT;
+	facts.hook_fexit = -EPERM;
+}
+static void irq_work_forced_in_vain(void)
+{
+	options.hook = FP_HOOK_IRQ_WORK;
+	interrupt_does_not_come();
+}
+static void forced_but_off(void)
+{
+	fexit_forced();
+	options.off_cpu = false;
+}
 static void denied_kernel(void)
 {
 	facts.kernel = (struct fp_kernel_version){ { 4, 19, 300 } };
@@ -179,6 +204,17 @@ static const struct {
 	  "", "" },
 	{ "without either, fewer stacks for the same cost", older_kernel_locked, "off_cpu",
 	  FP_PREFLIGHT_WARN, "Operation not permitted", "walk_budget" },
+	{ "an interrupt that does not come gives way to the next hook", interrupt_does_not_come,
+	  NULL, FP_PREFLIGHT_PASS, "", "" },
+	{ "a hook that is asked for and refused is an error", fexit_forced, "off_cpu",
+	  FP_PREFLIGHT_FAIL, "off_cpu.hook = fexit", "off_cpu.hook = auto" },
+	{ "but not where there is nothing to profile", forced_but_off, "off_cpu", FP_PREFLIGHT_WARN,
+	  "Operation not permitted", "off_cpu.hook = auto" },
+	{ "nor where it works, whatever others do", way_out_forced, NULL, FP_PREFLIGHT_PASS, "",
+	  "" },
+	{ "nor does an interrupt that does not come become one by asking for it",
+	  irq_work_forced_in_vain, "off_cpu", FP_PREFLIGHT_FAIL, "off_cpu.hook = irq_work",
+	  "off_cpu.hook = auto" },
 	{ "a denied kernel is refused", denied_kernel, "kernel", FP_PREFLIGHT_FAIL, "kernel_deny",
 	  "allow_unsafe_kernel" },
 	{ "and runs when it is allowed", denied_kernel_allowed, "kernel", FP_PREFLIGHT_WARN,
@@ -231,6 +267,41 @@ static void test_table(void **state)
 		assert_non_null(strstr(worst->fix, table[i].fix));
 		assert_true(worst->fix[0]);
 		assert_null(strchr(worst->finding, '\n'));
+	}
+}
+
+// Which hook the row says when all is well.
+static void test_hook_named(void **state)
+{
+	static const struct {
+		int irq_work;
+		enum fp_offcpu_hook wanted;
+		const char *finding;
+	} cases[] = {
+		{ 0, FP_HOOK_AUTO, "by sched_switch, stacks by irq_work" },
+		{ -EOPNOTSUPP, FP_HOOK_AUTO, "by sched_switch and sched_exit_tp" },
+		{ -ETIME, FP_HOOK_AUTO, "its interrupt does not come here" },
+		{ 0, FP_HOOK_WAY_OUT, "on the way out, as off_cpu.hook = way_out wants it" },
+	};
+	struct fp_preflight_row rows[FP_PREFLIGHT_ROWS_MAX];
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(cases); i++) {
+		const struct fp_preflight_row *row = rows;
+		size_t count;
+
+		facts = good_host();
+		facts.hook_irq_work = cases[i].irq_work;
+		options = (struct fp_preflight_options){ .off_cpu = true,
+							 .hook = cases[i].wanted,
+							 .kernel_deny = "",
+							 .kernel_warn = "",
+							 .kernel_no_user_read = "" };
+		count = fp_preflight_judge(&facts, &options, rows);
+		while (row < rows + count && strcmp(row->name, "off_cpu") != 0)
+			row++;
+		assert_true(row < rows + count);
+		assert_int_equal(row->status, FP_PREFLIGHT_PASS);
+		assert_non_null(strstr(row->finding, cases[i].finding));
 	}
 }
 
@@ -317,7 +388,7 @@ static void test_gather(void **state)
 {
 	struct fp_preflight_facts here = { 0 };
 
-	fp_preflight_gather(&here);
+	fp_preflight_gather(FP_HOOK_AUTO, &here);
 	assert_true(here.release[0]);
 	assert_true(here.kernel.parts[0] >= 4);
 	assert_int_equal(here.uid, geteuid());
@@ -327,9 +398,9 @@ static void test_gather(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),	 cmocka_unit_test(test_needs_admin),
-		cmocka_unit_test(test_versions), cmocka_unit_test(test_lists),
-		cmocka_unit_test(test_gather),
+		cmocka_unit_test(test_table),	    cmocka_unit_test(test_hook_named),
+		cmocka_unit_test(test_needs_admin), cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_lists),	    cmocka_unit_test(test_gather),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

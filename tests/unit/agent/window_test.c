@@ -82,7 +82,7 @@ static void epochs_add_up_in_the_quality_record(void **state)
 	assert_int_equal(named(profile, FP_PROFILE_CPU, "cpu.kept.aggregated"), 18);
 	assert_int_equal(named(profile, FP_PROFILE_CPU, "cpu.dropped.map_full"), 2);
 	assert_int_equal(named(profile, FP_PROFILE_OFF_CPU, "switch_out.filtered.preempted"), 10);
-	assert_int_equal(named(profile, FP_PROFILE_OFF_CPU, "switch_in.missed.return_unseen"), 8);
+	assert_int_equal(named(profile, FP_PROFILE_OFF_CPU, "switch_in.missed.not_closed"), 8);
 	assert_int_equal(named(profile, FP_PROFILE_OFF_CPU, "switch_in.runs"), 0);
 	assert_int_equal(named(profile, FP_PROFILE_CPU, "switch_out.runs"), UINT64_MAX);
 	assert_int_equal(profile->quality[FP_PROFILE_CPU].counters[FP_QUALITY_EPOCHS], 2);

@@ -71,7 +71,7 @@ static const struct error_case error_cases[] = {
 	{ TEXT("[spool]\nmax_bytes = 99999999999GiB\n"),
 	  ":2: spool.max_bytes: out of range, allowed is 0B or more" },
 	{ TEXT("[spool]\nwindow = 10\n"),
-	  ":2: spool.window: the unit is missing, expected ms, s, min, h, d" },
+	  ":2: spool.window: the unit is missing, expected us, ms, s, min, h, d" },
 	{ TEXT("[spool]\nwindow = 1.5s\n"),
 	  ":2: spool.window: fractions are not accepted, use a smaller unit" },
 	{ TEXT("[spool]\nwindow = 2h\n"), ":2: spool.window: out of range, allowed is 1s to 1h" },
