@@ -56,12 +56,12 @@ static int put_waker(struct fp_profile *profile, const struct fp_window_stack *w
 static int put_marker(struct fp_profile *profile, const struct fp_window_stack *waker,
 		      uint32_t *frames, uint32_t *ret_count)
 {
-	char name[64];
+	char name[64]; // the first two are longer than any thread's name makes it
 
 	if (!waker->known)
 		snprintf(name, sizeof(name), "[woken by an unknown thread]");
 	else if (waker->resolved.interrupt)
-		snprintf(name, sizeof(name), "[woken by an interrupt]");
+		snprintf(name, sizeof(name), "[woken by an interrupt handler]");
 	else
 		snprintf(name, sizeof(name), "[woken by %s]", waker->comm);
 	return error_frame(profile, name, &frames[(*ret_count)++]);

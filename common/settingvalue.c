@@ -18,11 +18,13 @@ static const struct unit plain_units[] = { { "", 1 }, { NULL, 0 } };
 static const struct unit size_units[] = {
 	{ "B", 1 }, { "KiB", 1ULL << 10 }, { "MiB", 1ULL << 20 }, { "GiB", 1ULL << 30 }, { NULL, 0 }
 };
-static const struct unit duration_units[] = {
-	{ "us", 1000 },
-	{ "ms", FP_NS_PER_MS },	     { "s", FP_NS_PER_S },	   { "min", 60 * FP_NS_PER_S },
-	{ "h", 3600 * FP_NS_PER_S }, { "d", 86400 * FP_NS_PER_S }, { NULL, 0 }
-};
+static const struct unit duration_units[] = { { "us", 1000 },
+					      { "ms", FP_NS_PER_MS },
+					      { "s", FP_NS_PER_S },
+					      { "min", 60 * FP_NS_PER_S },
+					      { "h", 3600 * FP_NS_PER_S },
+					      { "d", 86400 * FP_NS_PER_S },
+					      { NULL, 0 } };
 
 static const struct unit *units_of(const struct fp_setting *row)
 {

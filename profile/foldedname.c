@@ -66,7 +66,8 @@ static bool must_escape(unsigned char byte)
 	return byte < 0x20 || byte == 0x7f || byte == ';';
 }
 
-#define C1_LEAD 0xc2 // U+0080 to U+009F: this and one of the bytes below
+#define C1_LEAD	       0xc2 // U+0080 to U+009F: this and one of the bytes below
+#define DIRECTION_LEAD 0xe2
 
 static bool is_c1(unsigned char byte)
 {
@@ -80,6 +81,26 @@ static bool is_c1_at(const char *text, size_t length)
 	if (length == 2)
 		return (unsigned char)text[0] == C1_LEAD && is_c1((unsigned char)text[1]);
 	return length == 0 && is_c1((unsigned char)text[0]);
+}
+
+// U+200E, U+200F, U+2028 to U+202E and U+2066 to U+2069: by these a name makes what stands behind
+// it on the line read otherwise, in another direction or on another line.
+static bool is_direction_at(const char *text, size_t length)
+{
+	unsigned char second, third;
+
+	if (length != 3 || (unsigned char)text[0] != DIRECTION_LEAD)
+		return false;
+	second = (unsigned char)text[1];
+	third = (unsigned char)text[2];
+	if (second == 0x80)
+		return third == 0x8e || third == 0x8f || (third >= 0xa8 && third <= 0xae);
+	return second == 0x81 && third >= 0xa6 && third <= 0xa9;
+}
+
+static bool is_of_direction(unsigned char byte) // and not of C1
+{
+	return byte == DIRECTION_LEAD || (byte >= 0xa6 && byte <= 0xae);
 }
 
 // The byte an escape at text stands for, or -1 when there is none. Only what the writer
@@ -96,7 +117,7 @@ static int escape_at(const char *text, size_t size)
 		return -1;
 	byte = high << 4 | low;
 	if (must_escape((unsigned char)byte) || is_c1((unsigned char)byte) || byte == C1_LEAD ||
-	    byte == '\\' || byte == '[' || byte == ' ')
+	    is_of_direction((unsigned char)byte) || byte == '\\' || byte == '[' || byte == ' ')
 		return byte;
 	return -1;
 }
@@ -142,7 +163,7 @@ static char suffix_letter(enum fp_node_kind kind)
 static size_t encode_character(const char *text, size_t size, bool misread, struct fp_buf *ret_text)
 {
 	size_t length = fp_text_utf8(text, size), count = length ? length : 1;
-	bool escape = is_c1_at(text, length);
+	bool escape = is_c1_at(text, length) || is_direction_at(text, length);
 
 	if (count == 1)
 		escape = escape || misread || must_escape((unsigned char)text[0]) ||

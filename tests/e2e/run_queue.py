@@ -30,7 +30,7 @@ SIGMAS = 4
 # fired, and the kernel counts no miss. Who woke is not known then, and the wait for a CPU counts as
 # blocked. Three of a hundred were the most that was seen.
 MISSED = 0.06
-INTERRUPT = "[woken by an interrupt]"
+INTERRUPT = "[woken by an interrupt handler]"
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 # frames: names from the root; modules: theirs

@@ -159,7 +159,7 @@ static void test_interrupt(void **state)
 
 	pair.waker.resolved.interrupt = true;
 	count_pair(&pair);
-	expect_sample("(reader);main;read_line;pipe_read;schedule;[woken by an interrupt];"
+	expect_sample("(reader);main;read_line;pipe_read;schedule;[woken by an interrupt handler];"
 		      "wake_up;timer;asm_sysvec_apic_timer_interrupt");
 }
 

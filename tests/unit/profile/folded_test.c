@@ -98,6 +98,11 @@ static void test_hostile_names(void **state)
 		{ "\x9d"
 		  "0;\xff",
 		  4, FP_NODE_JIT, "\\x9d0\\x3b\xff_[j] 1\n" },
+		{ "\xe2\x80\xae"
+		  "txt",
+		  6, FP_NODE_USER, "\\xe2\\x80\\xaetxt 1\n" },
+		{ "\xe2\x81\xa9", 3, FP_NODE_USER, "\\xe2\\x81\\xa9 1\n" },
+		{ "\xe2\x80\x94", 3, FP_NODE_USER, "\xe2\x80\x94 1\n" }, // a dash is a dash
 		{ "\xc2\\x9b", 5, FP_NODE_USER, "\xc2\\x5cx9b 1\n" },
 		{ "\u00e9\u20ac\xc2\x9f", 7, FP_NODE_USER, "\u00e9\u20ac\\xc2\\x9f 1\n" },
 		{ "a\\x0ab", 6, FP_NODE_USER, "a\\x5cx0ab 1\n" },
