@@ -43,11 +43,17 @@ static void choose(struct fleetprof_bpf *skeleton)
 	struct bpf_map *map;
 
 	bpf_object__for_each_program(program, skeleton->obj)
-	    bpf_program__set_autoload(program, program == skeleton->progs.offcpu_try_kick ||
-						   program == skeleton->progs.offcpu_kick_answer);
-	bpf_object__for_each_map(map, skeleton->obj) if (!bpf_map__is_internal(map) &&
-							 map != skeleton->maps.offcpu_kicks)
-	    bpf_map__set_autocreate(map, false);
+	{
+		bool wanted = program == skeleton->progs.offcpu_try_kick ||
+			      program == skeleton->progs.offcpu_kick_answer;
+
+		bpf_program__set_autoload(program, wanted);
+	}
+	bpf_object__for_each_map(map, skeleton->obj)
+	{
+		if (!bpf_map__is_internal(map) && map != skeleton->maps.offcpu_kicks)
+			bpf_map__set_autocreate(map, false);
+	}
 	bpf_map__set_max_entries(skeleton->maps.offcpu_kicks, fp_kicks_needed());
 }
 

@@ -6,3 +6,7 @@
 	for (i = 0; (item = json_array_get(array, i)) != NULL; i++)
 #define TAILQ_FOREACH(item, head, field)                                                           \
 	for ((item) = (head)->tqh_first; (item); (item) = (item)->field.tqe_next)
+#define bpf_object__for_each_program(program, object)                                              \
+	while ((program = bpf_object__next_program(object, program)) != NULL)
+#define bpf_object__for_each_map(map, object)                                                      \
+	while ((map = bpf_object__next_map(object, map)) != NULL)
