@@ -92,6 +92,26 @@ static int merge_builds(struct fp_merge *merge, const struct fp_profile *batch,
 	return 0;
 }
 
+static int merge_stops(struct fp_merge *merge, const struct fp_profile *batch,
+		       enum fp_profile_type type)
+{
+	const struct fp_quality *from = &batch->quality[type];
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < from->stops_count; i++) {
+		uint32_t build, reason;
+
+		r = fp_merge_build(merge, batch, from->stops[i].build, &build);
+		if (r == 0)
+			r = fp_profile_cstring(
+			    merge->profile, fp_profile_str(batch, from->stops[i].reason), &reason);
+		if (r == 0)
+			r = fp_quality_stop(merge->profile, type, build, reason,
+					    from->stops[i].count);
+	}
+	return r;
+}
+
 static int merge_type(struct fp_merge *merge, const struct fp_profile *batch,
 		      enum fp_profile_type type)
 {
@@ -111,7 +131,9 @@ static int merge_type(struct fp_merge *merge, const struct fp_profile *batch,
 	}
 	merge_counters(from, to, &merge->rates[type]);
 	r = merge_named(merge, batch, type);
-	return r < 0 ? r : merge_builds(merge, batch, type);
+	if (r == 0)
+		r = merge_builds(merge, batch, type);
+	return r < 0 ? r : merge_stops(merge, batch, type);
 }
 
 int fp_merge_quality(struct fp_merge *merge, const struct fp_profile *batch)

@@ -16,9 +16,10 @@ const struct fp_batch_limits fp_batch_default_limits = {
 	.samples = 1u << 20,
 	.stack_frames = 1u << 24,
 	.label_pool = 1u << 21,
-	.stack_depth = 1024,
+	.stack_depth = 2048,
 	.string_bytes = FP_STRING_MAX,
 	.counters = 1024,
+	.stops = 1u << 18,
 };
 
 void fp_batch_id(const struct fp_profile *profile, uint8_t ret_id[FP_BATCH_ID_LEN])

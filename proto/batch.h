@@ -19,6 +19,7 @@ struct fp_batch_limits {
 	uint32_t stack_depth;  // frames in one stack
 	uint32_t string_bytes; // one string; at most FP_STRING_MAX
 	uint32_t counters;     // quality counters of one profile type
+	uint32_t stops;	       // reasons for which walks stopped, by build, of one profile type
 };
 extern const struct fp_batch_limits fp_batch_default_limits;
 

@@ -2,38 +2,24 @@
 // zstd frame → Batch message → profile. Tables are filled through the builder functions of
 // the profile; that an entry gets the id of its place in the table proves at once that it
 // stands there once and keeps the deduplication indexes right.
-#include "batch.h"
-#include "fleetprof.pb-c.h"
+#include "decoder.h"
 #include "wirescan.h"
 
 #include <errno.h>
 #include <string.h>
 #include <zstd.h>
 
-struct decoder {
-	const Fleetprof__V1__Batch *batch;
-	const struct fp_batch_limits *limits;
-	struct fp_profile *profile;
-	const char *reason;
-};
-
-static int refuse(struct decoder *decoder, int error, const char *reason)
-{
-	decoder->reason = reason;
-	return error;
-}
-
 // The outcome of adding entry `index` to a table: `error` of the builder, the id it gave.
-static int check_added(struct decoder *decoder, int error, uint32_t id, size_t index)
+static int check_added(struct fp_decoder *decoder, int error, uint32_t id, size_t index)
 {
 	if (error == -EINVAL)
-		return refuse(decoder, -EBADMSG, "an index is out of range");
+		return fp_decoder_refuse(decoder, -EBADMSG, "an index is out of range");
 	if (!error && id != index)
-		return refuse(decoder, -EBADMSG, "a table holds an entry twice");
+		return fp_decoder_refuse(decoder, -EBADMSG, "a table holds an entry twice");
 	return error;
 }
 
-static int decode_strings(struct decoder *decoder)
+static int decode_strings(struct fp_decoder *decoder)
 {
 	const Fleetprof__V1__Strings *strings = decoder->batch->strings;
 	size_t at = 0;
@@ -43,9 +29,10 @@ static int decode_strings(struct decoder *decoder)
 		int error;
 
 		if (size > decoder->limits->string_bytes || size > FP_STRING_MAX)
-			return refuse(decoder, -EMSGSIZE, "a string is longer than its limit");
+			return fp_decoder_refuse(decoder, -EMSGSIZE,
+						 "a string is longer than its limit");
 		if (size > strings->text.len - at)
-			return refuse(decoder, -EBADMSG, "strings run past their text");
+			return fp_decoder_refuse(decoder, -EBADMSG, "strings run past their text");
 		error = fp_profile_string(
 		    decoder->profile, size ? (const char *)strings->text.data + at : "", size, &id);
 		error = check_added(decoder, error, id, i);
@@ -54,11 +41,11 @@ static int decode_strings(struct decoder *decoder)
 		at += size;
 	}
 	if (strings && at != strings->text.len)
-		return refuse(decoder, -EBADMSG, "text is left over behind the strings");
+		return fp_decoder_refuse(decoder, -EBADMSG, "text is left over behind the strings");
 	return 0;
 }
 
-static int decode_builds(struct decoder *decoder)
+static int decode_builds(struct fp_decoder *decoder)
 {
 	const Fleetprof__V1__Builds *builds = decoder->batch->builds;
 	size_t at = 0;
@@ -66,7 +53,8 @@ static int decode_builds(struct decoder *decoder)
 	if (!builds)
 		return 0;
 	if (builds->n_id_size != builds->n_kind || builds->n_path != builds->n_kind)
-		return refuse(decoder, -EBADMSG, "columns of the builds differ in length");
+		return fp_decoder_refuse(decoder, -EBADMSG,
+					 "columns of the builds differ in length");
 	for (size_t i = 0; i < builds->n_kind; i++) {
 		struct fp_build build = { .kind = (uint8_t)builds->kind[i],
 					  .path = builds->path[i] };
@@ -74,10 +62,11 @@ static int decode_builds(struct decoder *decoder)
 		int error;
 
 		if (builds->kind[i] > FP_BUILD_HASH)
-			return refuse(decoder, -EBADMSG, "a build's kind is unknown");
+			return fp_decoder_refuse(decoder, -EBADMSG, "a build's kind is unknown");
 		if (size > FP_BUILD_ID_MAX || size > builds->ids.len - at ||
 		    (size == 0) != (build.kind == FP_BUILD_NONE))
-			return refuse(decoder, -EBADMSG, "a build's id has a wrong size");
+			return fp_decoder_refuse(decoder, -EBADMSG,
+						 "a build's id has a wrong size");
 		build.id_len = (uint8_t)size;
 		if (size)
 			memcpy(build.id, builds->ids.data + at, size);
@@ -89,10 +78,10 @@ static int decode_builds(struct decoder *decoder)
 	}
 	return at == builds->ids.len
 		   ? 0
-		   : refuse(decoder, -EBADMSG, "bytes are left over behind the ids");
+		   : fp_decoder_refuse(decoder, -EBADMSG, "bytes are left over behind the ids");
 }
 
-static int decode_frame(struct decoder *decoder, size_t index, uint64_t *last_offset)
+static int decode_frame(struct fp_decoder *decoder, size_t index, uint64_t *last_offset)
 {
 	const Fleetprof__V1__Frames *frames = decoder->batch->frames;
 	struct fp_frame frame = { .build = frames->build[index], .name = frames->name[index] };
@@ -100,11 +89,12 @@ static int decode_frame(struct decoder *decoder, size_t index, uint64_t *last_of
 	int error;
 
 	if (frames->kind[index] < FP_FRAME_FILE || frames->kind[index] > FP_FRAME_ERROR)
-		return refuse(decoder, -EBADMSG, "a frame's kind is unknown");
+		return fp_decoder_refuse(decoder, -EBADMSG, "a frame's kind is unknown");
 	frame.kind = (uint8_t)frames->kind[index];
 	if (fp_frame_kind_has_build(frame.kind)) {
 		if (frame.build >= decoder->profile->builds_count)
-			return refuse(decoder, -EBADMSG, "a frame's build is out of range");
+			return fp_decoder_refuse(decoder, -EBADMSG,
+						 "a frame's build is out of range");
 		last_offset[frame.build] += (uint64_t)frames->offset_delta[index];
 		frame.offset = last_offset[frame.build];
 	}
@@ -112,7 +102,7 @@ static int decode_frame(struct decoder *decoder, size_t index, uint64_t *last_of
 	return check_added(decoder, error, id, index);
 }
 
-static int decode_frames(struct decoder *decoder)
+static int decode_frames(struct fp_decoder *decoder)
 {
 	const Fleetprof__V1__Frames *frames = decoder->batch->frames;
 	FP_AUTOFREE uint64_t *last_offset =
@@ -123,13 +113,14 @@ static int decode_frames(struct decoder *decoder)
 		return error;
 	if (frames->n_build != frames->n_kind || frames->n_name != frames->n_kind ||
 	    frames->n_offset_delta != frames->n_kind)
-		return refuse(decoder, -EBADMSG, "columns of the frames differ in length");
+		return fp_decoder_refuse(decoder, -EBADMSG,
+					 "columns of the frames differ in length");
 	for (size_t i = 0; !error && i < frames->n_kind; i++)
 		error = decode_frame(decoder, i, last_offset);
 	return error;
 }
 
-static int decode_stacks(struct decoder *decoder)
+static int decode_stacks(struct fp_decoder *decoder)
 {
 	const Fleetprof__V1__Stacks *stacks = decoder->batch->stacks;
 	size_t at = 0;
@@ -139,9 +130,10 @@ static int decode_stacks(struct decoder *decoder)
 		int error;
 
 		if (depth > decoder->limits->stack_depth)
-			return refuse(decoder, -EMSGSIZE, "a stack is deeper than its limit");
+			return fp_decoder_refuse(decoder, -EMSGSIZE,
+						 "a stack is deeper than its limit");
 		if (depth > stacks->n_frame - at)
-			return refuse(decoder, -EBADMSG, "stacks run past their frames");
+			return fp_decoder_refuse(decoder, -EBADMSG, "stacks run past their frames");
 		error = fp_profile_stack(decoder->profile, stacks->frame + at, depth, &id);
 		error = check_added(decoder, error, id, i);
 		if (error)
@@ -149,12 +141,13 @@ static int decode_stacks(struct decoder *decoder)
 		at += depth;
 	}
 	if (stacks && at != stacks->n_frame)
-		return refuse(decoder, -EBADMSG, "frames are left over behind the stacks");
+		return fp_decoder_refuse(decoder, -EBADMSG,
+					 "frames are left over behind the stacks");
 	return 0;
 }
 
 // Copies one set out of the columns; the builder sorts it in place.
-static int decode_label_set(struct decoder *decoder, size_t index, size_t first)
+static int decode_label_set(struct fp_decoder *decoder, size_t index, size_t first)
 {
 	const Fleetprof__V1__LabelSets *sets = decoder->batch->labels;
 	uint32_t id = 0, size = sets->size[index];
@@ -170,14 +163,14 @@ static int decode_label_set(struct decoder *decoder, size_t index, size_t first)
 	if (error)
 		return error;
 	if (decoder->profile->labels[id].count != size)
-		return refuse(decoder, -EBADMSG, "a label set holds a name twice");
+		return fp_decoder_refuse(decoder, -EBADMSG, "a label set holds a name twice");
 	for (uint32_t i = 0; i < size; i++)
 		if (labels[i].name != sets->name[first + i])
-			return refuse(decoder, -EBADMSG, "a label set is not in order");
+			return fp_decoder_refuse(decoder, -EBADMSG, "a label set is not in order");
 	return 0;
 }
 
-static int decode_labels(struct decoder *decoder)
+static int decode_labels(struct fp_decoder *decoder)
 {
 	const Fleetprof__V1__LabelSets *sets = decoder->batch->labels;
 	size_t at = 0;
@@ -185,18 +178,21 @@ static int decode_labels(struct decoder *decoder)
 	if (!sets)
 		return 0;
 	if (sets->n_name != sets->n_value)
-		return refuse(decoder, -EBADMSG, "columns of the labels differ in length");
+		return fp_decoder_refuse(decoder, -EBADMSG,
+					 "columns of the labels differ in length");
 	for (size_t i = 0; i < sets->n_size; i++) {
 		int error;
 
 		if (sets->size[i] > sets->n_name - at)
-			return refuse(decoder, -EBADMSG, "label sets run past their labels");
+			return fp_decoder_refuse(decoder, -EBADMSG,
+						 "label sets run past their labels");
 		error = decode_label_set(decoder, i, at);
 		if (error)
 			return error;
 		at += sets->size[i];
 	}
-	return at == sets->n_name ? 0 : refuse(decoder, -EBADMSG, "labels are left over");
+	return at == sets->n_name ? 0
+				  : fp_decoder_refuse(decoder, -EBADMSG, "labels are left over");
 }
 
 // Sums of one batch stay below 2^62, so that nobody who adds a few up can overflow. Times stay
@@ -214,7 +210,7 @@ static uint64_t most_of(int type, uint64_t period_ns)
 	return type == FP_PROFILE_CPU && period_ns ? TIME_MAX_NS / period_ns : TIME_MAX_NS;
 }
 
-static int check_times(struct decoder *decoder)
+static int check_times(struct fp_decoder *decoder)
 {
 	const struct fp_profile *profile = decoder->profile;
 	uint64_t period_ns = profile->period_ns, cpu_rows = 0, sums[FP_PROFILE_TYPES] = { 0 };
@@ -226,14 +222,15 @@ static int check_times(struct decoder *decoder)
 		sums[sample->type] += sample->value;
 	}
 	if (period_ns ? period_ns < PERIOD_MIN_NS || period_ns > PERIOD_MAX_NS : cpu_rows > 0)
-		return refuse(decoder, -EBADMSG, "the sampling period is out of range");
+		return fp_decoder_refuse(decoder, -EBADMSG, "the sampling period is out of range");
 	for (int type = 1; type < FP_PROFILE_TYPES; type++)
 		if (sums[type] > most_of(type, period_ns))
-			return refuse(decoder, -EBADMSG, "the samples' time is out of range");
+			return fp_decoder_refuse(decoder, -EBADMSG,
+						 "the samples' time is out of range");
 	return 0;
 }
 
-static int decode_samples(struct decoder *decoder)
+static int decode_samples(struct fp_decoder *decoder)
 {
 	const Fleetprof__V1__Samples *samples = decoder->batch->samples;
 	uint64_t counts = 0, values = 0;
@@ -242,14 +239,16 @@ static int decode_samples(struct decoder *decoder)
 		return 0;
 	if (samples->n_labels != samples->n_type || samples->n_stack != samples->n_type ||
 	    samples->n_count != samples->n_type || samples->n_value != samples->n_type)
-		return refuse(decoder, -EBADMSG, "columns of the samples differ in length");
+		return fp_decoder_refuse(decoder, -EBADMSG,
+					 "columns of the samples differ in length");
 	for (size_t i = 0; i < samples->n_type; i++) {
 		struct fp_sample sample = { samples->type[i], samples->labels[i], samples->stack[i],
 					    samples->count[i], samples->value[i] };
 		int error;
 
 		if (sample.count > SUM_MAX - counts || sample.value > SUM_MAX - values)
-			return refuse(decoder, -EBADMSG, "the samples' sum is out of range");
+			return fp_decoder_refuse(decoder, -EBADMSG,
+						 "the samples' sum is out of range");
 		counts += sample.count;
 		values += sample.value;
 		error = fp_profile_sample(decoder->profile, &sample);
@@ -260,76 +259,7 @@ static int decode_samples(struct decoder *decoder)
 	return 0;
 }
 
-static int decode_counters(struct decoder *decoder, const Fleetprof__V1__Quality *row)
-{
-	const char *name = (const char *)row->counter_names.data;
-	size_t left = row->counter_names.len;
-	int error = 0;
-
-	for (size_t i = 0; !error && i < row->n_counter; i++) {
-		const char *end = left ? memchr(name, 0, left) : NULL;
-
-		if (!end || end == name || (size_t)(end - name) > decoder->limits->string_bytes)
-			return refuse(decoder, -EBADMSG, "a quality counter has no proper name");
-		error = fp_quality_set_named(decoder->profile, row->type, name, row->counter[i]);
-		left -= (size_t)(end - name) + 1;
-		name = end + 1;
-	}
-	if (!error && left)
-		return refuse(decoder, -EBADMSG, "names are left over behind the counters");
-	return error;
-}
-
-static int decode_stopped_builds(struct decoder *decoder, const Fleetprof__V1__Quality *row)
-{
-	struct fp_profile *profile = decoder->profile;
-	FP_AUTOFREE bool *seen = calloc((size_t)profile->builds_count + 1, sizeof(*seen));
-	FP_AUTOFREE struct fp_build_quality *builds = calloc(row->n_build + 1, sizeof(*builds));
-
-	if (!seen || !builds)
-		return -ENOMEM;
-	if (row->n_build_stacks != row->n_build || row->n_build_stopped != row->n_build)
-		return refuse(decoder, -EBADMSG, "columns of the quality differ in length");
-	for (size_t i = 0; i < row->n_build; i++) {
-		uint32_t build = row->build[i];
-
-		if (build >= profile->builds_count || seen[build])
-			return refuse(decoder, -EBADMSG, "a quality row's build is wrong");
-		seen[build] = true;
-		builds[i] =
-		    (struct fp_build_quality){ build, row->build_stacks[i], row->build_stopped[i] };
-	}
-	free(profile->quality[row->type].builds);
-	profile->quality[row->type].builds = fp_take_ptr(builds);
-	profile->quality[row->type].builds_count = (uint32_t)row->n_build;
-	profile->quality[row->type].builds_capacity = (uint32_t)row->n_build + 1;
-	return 0;
-}
-
-static int decode_quality(struct decoder *decoder)
-{
-	int error = 0;
-
-	for (size_t i = 0; !error && i < decoder->batch->n_quality; i++) {
-		const Fleetprof__V1__Quality *row = decoder->batch->quality[i];
-		struct fp_quality *quality;
-
-		if (!row->type || row->type >= FP_PROFILE_TYPES ||
-		    decoder->profile->quality[row->type].present)
-			return refuse(decoder, -EBADMSG, "a quality record's type is wrong");
-		if (row->hook >= decoder->profile->strings.count)
-			return refuse(decoder, -EBADMSG, "a quality record's hook is out of range");
-		quality = decoder->profile->quality + row->type;
-		quality->present = true;
-		quality->hook = row->hook;
-		error = decode_counters(decoder, row);
-		if (!error)
-			error = decode_stopped_builds(decoder, row);
-	}
-	return error;
-}
-
-static int decode_header(struct decoder *decoder)
+static int decode_header(struct fp_decoder *decoder)
 {
 	const Fleetprof__V1__Batch *batch = decoder->batch;
 	struct fp_profile *profile = decoder->profile;
@@ -337,12 +267,13 @@ static int decode_header(struct decoder *decoder)
 
 	if (batch->host_id.len != sizeof(profile->host_id) ||
 	    batch->boot_id.len != sizeof(profile->boot_id))
-		return refuse(decoder, -EBADMSG, "the host id or boot id has a wrong size");
+		return fp_decoder_refuse(decoder, -EBADMSG,
+					 "the host id or boot id has a wrong size");
 	if (batch->end_boottime_ns < batch->start_boottime_ns)
-		return refuse(decoder, -EBADMSG, "the window ends before it starts");
+		return fp_decoder_refuse(decoder, -EBADMSG, "the window ends before it starts");
 	if (batch->hostname >= strings || batch->kernel_release >= strings ||
 	    batch->machine >= strings || batch->agent_version >= strings)
-		return refuse(decoder, -EBADMSG, "a string index is out of range");
+		return fp_decoder_refuse(decoder, -EBADMSG, "a string index is out of range");
 	memcpy(profile->host_id, batch->host_id.data, sizeof(profile->host_id));
 	memcpy(profile->boot_id, batch->boot_id.data, sizeof(profile->boot_id));
 	profile->sequence = batch->sequence;
@@ -358,12 +289,12 @@ static int decode_header(struct decoder *decoder)
 	return 0;
 }
 
-static int decode_message(struct decoder *decoder)
+static int decode_message(struct fp_decoder *decoder)
 {
 	// Each step may rely on the tables before it. Counters add strings, so they come last.
-	static int (*const steps[])(struct decoder *) = {
-		decode_strings, decode_header,	decode_builds, decode_frames,  decode_stacks,
-		decode_labels,	decode_samples, check_times,   decode_quality,
+	static int (*const steps[])(struct fp_decoder *) = {
+		decode_strings, decode_header,	decode_builds, decode_frames,	  decode_stacks,
+		decode_labels,	decode_samples, check_times,   fp_decode_quality,
 	};
 	int error = 0;
 
@@ -409,7 +340,7 @@ int fp_batch_decode(const void *bytes, size_t size, const struct fp_batch_limits
 	FP_AUTOPROFILE struct fp_profile *profile = NULL;
 	FP_CLEANUP(free_message) Fleetprof__V1__Batch *batch = NULL;
 	FP_AUTOBUF struct fp_buf message = { 0 };
-	struct decoder decoder = { .limits = limits };
+	struct fp_decoder decoder = { .limits = limits };
 	int error;
 
 	*ret_reason = "the batch is larger than its limit";

@@ -194,6 +194,23 @@ static size_t fill_counters(const struct fp_profile *profile, const struct fp_qu
 	return at;
 }
 
+static void fill_stops(const struct fp_quality *quality, Fleetprof__V1__Quality *message,
+		       struct columns *columns)
+{
+	message->stop_build = U32_COLUMN(columns, quality->stops_count);
+	message->stop_reason = U32_COLUMN(columns, quality->stops_count);
+	message->stop_count = U64_COLUMN(columns, quality->stops_count);
+	if (columns->failed)
+		return;
+	for (uint32_t i = 0; i < quality->stops_count; i++) {
+		message->stop_build[i] = quality->stops[i].build;
+		message->stop_reason[i] = quality->stops[i].reason;
+		message->stop_count[i] = quality->stops[i].count;
+	}
+	message->n_stop_build = message->n_stop_reason = message->n_stop_count =
+	    quality->stops_count;
+}
+
 static void fill_quality(const struct fp_profile *profile, enum fp_profile_type type,
 			 Fleetprof__V1__Quality *message, struct columns *columns)
 {
@@ -219,6 +236,7 @@ static void fill_quality(const struct fp_profile *profile, enum fp_profile_type 
 	}
 	message->n_build = message->n_build_stacks = message->n_build_stopped =
 	    quality->builds_count;
+	fill_stops(quality, message, columns);
 }
 
 static void fill_header(const struct fp_profile *profile, Fleetprof__V1__Batch *batch)
@@ -295,7 +313,8 @@ static bool within_limits(const struct fp_profile *profile, const struct fp_batc
 		if (profile->stacks[i].count > limits->stack_depth)
 			return false;
 	for (int type = 1; type < FP_PROFILE_TYPES; type++)
-		if (FP_QUALITY_COUNT + profile->quality[type].named_count > limits->counters)
+		if (FP_QUALITY_COUNT + profile->quality[type].named_count > limits->counters ||
+		    profile->quality[type].stops_count > limits->stops)
 			return false;
 	return true;
 }

@@ -42,6 +42,9 @@ void fp_profile_free(struct fp_profile *profile)
 	for (size_t type = 0; type < FP_PROFILE_TYPES; type++) {
 		free(profile->quality[type].named);
 		free(profile->quality[type].builds);
+		free(profile->quality[type].stops);
+		fp_hashmap_free(&profile->quality[type].build_rows);
+		fp_hashmap_free(&profile->quality[type].stop_rows);
 	}
 	fp_hashmap_free(&profile->build_index);
 	fp_hashmap_free(&profile->frame_index);
@@ -298,6 +301,9 @@ size_t fp_profile_bytes(const struct fp_profile *profile)
 
 		bytes += quality->named_capacity * sizeof(*quality->named);
 		bytes += quality->builds_capacity * sizeof(*quality->builds);
+		bytes += quality->stops_capacity * sizeof(*quality->stops);
+		bytes += fp_hashmap_bytes(&quality->build_rows);
+		bytes += fp_hashmap_bytes(&quality->stop_rows);
 	}
 	return bytes;
 }

@@ -101,7 +101,8 @@ struct fp_sample {
 	X(STACKS_LOST, "stacks_lost", "samples whose frames never reached user space")             \
 	X(USER_STACKS, "user_stacks", "samples with a user side")                                  \
 	X(USER_COMPLETE, "user_complete", "user stacks that reached their outermost frame")        \
-	X(USER_BROKEN, "user_broken", "user stacks that stopped in code without frame pointers")   \
+	X(USER_BROKEN, "user_broken",                                                              \
+	  "user stacks that stopped in code without frame pointers, unwind tables being off")      \
 	X(USER_FAULT, "user_fault", "user stacks that stopped at unreadable memory")               \
 	X(USER_DEPTH, "user_depth", "user stacks cut at the depth limit")                          \
 	X(USER_UNKNOWN, "user_unknown", "user stacks whose end is not known")                      \
@@ -123,13 +124,63 @@ struct fp_sample {
 	X(QUANTUM_MAX_NS, "quantum_max_ns", "greatest quantum of threshold sampling")              \
 	X(WEIGHT_MAX, "weight_max", "most intervals that one kept on the way out stands for")      \
 	X(WALKS, "walks", "off-CPU stacks walked")                                                 \
-	X(WALK_BUDGET, "walk_budget", "off-CPU stacks per second that may be walked, about")
+	X(WALK_BUDGET, "walk_budget", "off-CPU stacks per second that may be walked, about")       \
+	X(USER_NO_TABLE, "user_no_table",                                                          \
+	  "user stacks that stopped in code without unwind table and frame pointers")              \
+	X(USER_CANNOT, "user_cannot",                                                              \
+	  "user stacks that stopped at an entry of an unwind table that cannot be followed")       \
+	X(USER_JIT, "user_jit", "user stacks that stopped in JITed code without frame pointers")   \
+	X(USER_STALE, "user_stale", "user stacks cut where code had just given way to other code") \
+	X(FRAMES_BY_TABLE, "frames_by_table", "user frames found by unwind table")
 
 #define FP_QUALITY_ENUM(id, name, text) FP_QUALITY_##id,
 enum fp_quality_counter { FP_QUALITY_COUNTERS(FP_QUALITY_ENUM) FP_QUALITY_COUNT };
 const char *fp_quality_name(enum fp_quality_counter counter);
 const char *fp_quality_text(enum fp_quality_counter counter);
 int fp_quality_from_name(const char *name); // index or -ENOENT
+
+// Why a walk of user frames stopped short in a build. X(identifier, label on the wire, text that
+// follows the build's name, what can be done about it). Labels are never given another meaning.
+#define FP_STOPS(X)                                                                                \
+	X(NONE, "none", "the cause is not known", "")                                              \
+	X(NOT_LOADED, "not_loaded", "its unwind table was not loaded yet",                         \
+	  "nothing need be done: a table is loaded within seconds of its build being met")         \
+	X(NEW_PROCESS, "new_process", "the process had just begun",                                \
+	  "nothing need be done: a process is followed from its first stack on at the latest")     \
+	X(NO_ROOM, "no_room", "there was no room for its unwind table", "raise unwind.memory")     \
+	X(NO_ENTRIES, "no_entries", "it has neither call frame information nor frame pointers",    \
+	  "build it with -fasynchronous-unwind-tables or with -fno-omit-frame-pointer")            \
+	X(NO_ENTRY, "no_entry", "its call frame information leaves out the code that it was in",   \
+	  "give the hand-written code call frame information or frame pointers")                   \
+	X(NO_FILE, "no_file", "its file could not be read",                                        \
+	  "see symbols.deny_file_systems, and the file's file system")                             \
+	X(MALFORMED, "malformed", "its call frame information is malformed",                       \
+	  "build it with another toolchain, or with -fno-omit-frame-pointer")                      \
+	X(TOO_LARGE, "too_large", "its unwind table is too large",                                 \
+	  "raise unwind.memory, or build it with -fno-omit-frame-pointer")                         \
+	X(MACHINE, "machine", "it is not code of this machine", "")                                \
+	X(NO_IDENTITY, "no_identity", "nothing identifies its file", "link it with --build-id")    \
+	X(OFF, "off", "it has no frame pointers, and unwind tables are off",                       \
+	  "set unwind.tables = on, or build it with -fno-omit-frame-pointer")                      \
+	X(EXPRESSION, "expression", "an entry is of a form that compilers do not emit", "")        \
+	X(REGISTER, "register", "an entry hangs on a register that is not followed", "")           \
+	X(RETURN_ADDRESS, "return_address", "an entry has its return address where it never is",   \
+	  "")                                                                                      \
+	X(RANGE, "range", "an entry has an offset too large for a row", "")                        \
+	X(ENTRY, "entry", "an entry breaks the format's rules", "")                                \
+	X(RULES_FULL, "rules_full", "there was no room for a rule of its unwind table", "")        \
+	X(ROWS_FULL, "rows_full", "its unwind table has more rows in a page than fit", "")         \
+	X(ASTRAY, "astray", "an entry led to what cannot be a frame", "")                          \
+	X(MEMORY, "memory", "stack memory could not be read", "")                                  \
+	X(STALE, "stale", "the code there had just given way to other code", "")
+
+#define FP_STOP_ENUM(id, label, text, fix) FP_STOP_##id,
+enum fp_stop { FP_STOPS(FP_STOP_ENUM) FP_STOP_COUNT };
+const char *fp_stop_label(enum fp_stop stop);
+// By label, so that one of a newer agent is told of as well: its label stands for the text then,
+// and there is no fix.
+const char *fp_stop_text(const char *label);
+const char *fp_stop_fix(const char *label);
 
 struct fp_named_counter { // e.g. "cpu.runs", "switch_in.dropped.map_full"
 	uint32_t name;	  // string
@@ -142,6 +193,12 @@ struct fp_build_quality { // builds in which user walks stopped short, per build
 	uint64_t stopped; // of these, walks that stopped short in it
 };
 
+struct fp_build_stop { // of the stopped ones, those for one reason
+	uint32_t build;
+	uint32_t reason; // string: a label of FP_STOPS
+	uint64_t count;
+};
+
 struct fp_quality {
 	bool present;
 	uint64_t counters[FP_QUALITY_COUNT];
@@ -150,6 +207,9 @@ struct fp_quality {
 	uint32_t named_count, named_capacity;
 	struct fp_build_quality *builds;
 	uint32_t builds_count, builds_capacity;
+	struct fp_build_stop *stops;
+	uint32_t stops_count, stops_capacity;
+	struct fp_hashmap build_rows, stop_rows; // private: where those are
 };
 
 struct fp_profile {
@@ -219,6 +279,13 @@ int fp_quality_set_named(struct fp_profile *profile, enum fp_profile_type type, 
 // or no such build.
 struct fp_build_quality *fp_quality_build(struct fp_profile *profile, enum fp_profile_type type,
 					  uint32_t build);
+// Adds to the number of walks that stopped in the build for a reason. -EINVAL: no such build or
+// string; -ENOMEM.
+int fp_quality_stop(struct fp_profile *profile, enum fp_profile_type type, uint32_t build,
+		    uint32_t reason, uint64_t count);
+// The reason for which most walks stopped in the build; NULL: none is given.
+const char *fp_quality_worst_stop(const struct fp_profile *profile, enum fp_profile_type type,
+				  uint32_t build);
 size_t fp_profile_bytes(const struct fp_profile *profile); // memory held
 
 static inline const char *fp_profile_str(const struct fp_profile *profile, uint32_t id)

@@ -94,6 +94,17 @@ static int copy_identity(const struct fp_profile *from, struct fp_profile *to)
 	return error;
 }
 
+static int copy_stop(const struct fp_profile *from, const struct fp_build_stop *stop,
+		     struct fp_profile *to, enum fp_profile_type type)
+{
+	uint32_t build = 0, reason = 0;
+	int error = copy_build(from, stop->build, to, &build);
+
+	if (!error)
+		error = copy_string(from, stop->reason, to, &reason);
+	return error ? error : fp_quality_stop(to, type, build, reason, stop->count);
+}
+
 static int copy_quality(const struct fp_profile *from, enum fp_profile_type type,
 			struct fp_profile *to)
 {
@@ -119,6 +130,8 @@ static int copy_quality(const struct fp_profile *from, enum fp_profile_type type
 		row->stacks = whole->builds[i].stacks;
 		row->stopped = whole->builds[i].stopped;
 	}
+	for (uint32_t i = 0; !error && i < whole->stops_count; i++)
+		error = copy_stop(from, &whole->stops[i], to, type);
 	return error;
 }
 

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#define FIELDS_MAX 512 // our encoder writes at most 70; the rest is room for later fields
+#define FIELDS_MAX 512 // our encoder writes at most 82; the rest is room for later fields
 
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
@@ -44,6 +44,9 @@ static const struct {
 	ONE_COLUMN(stacks, 2, stack_frames),
 	ONE_COLUMN(label_sets, 1, labels),
 	ONE_COLUMN(quality, 4, counters),
+	ONE_COLUMN(quality, 8, stops),
+	ONE_COLUMN(quality, 9, stops),
+	ONE_COLUMN(quality, 10, stops),
 	COLUMN(strings, strings),
 	COLUMN(builds, builds),
 	COLUMN(frames, frames),

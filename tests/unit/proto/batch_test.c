@@ -63,12 +63,15 @@ static void every_limit_holds_at_its_edge(void **state)
 {
 	FP_AUTOPROFILE struct fp_profile *profile = example_random(150, 3);
 	FP_AUTOBUF struct fp_buf bytes = { 0 };
-	uint32_t deepest = 0, longest = 0;
+	const struct fp_quality *quality = profile->quality;
+	uint32_t deepest = 0, longest = 0, stops = 0;
 
 	for (uint32_t i = 0; i < profile->stacks_count; i++)
 		deepest = profile->stacks[i].count > deepest ? profile->stacks[i].count : deepest;
 	for (uint32_t i = 0; i < profile->strings.count; i++)
 		longest = profile->strings.sizes[i] > longest ? profile->strings.sizes[i] : longest;
+	for (int type = 0; type < FP_PROFILE_TYPES; type++)
+		stops = quality[type].stops_count > stops ? quality[type].stops_count : stops;
 	for (int i = 0; i < FP_QUALITY_COUNT; i++)
 		profile->quality[FP_PROFILE_CPU].counters[i] = 1 + i;
 	batch_encode(profile, &bytes);
@@ -88,6 +91,7 @@ static void every_limit_holds_at_its_edge(void **state)
 		LIMIT(stack_depth, deepest),
 		LIMIT(string_bytes, longest),
 		LIMIT(counters, FP_QUALITY_COUNT + 5),
+		LIMIT(stops, stops),
 	};
 	for (size_t i = 0; i < FP_ARRAY_SIZE(cases); i++) {
 		FP_AUTOPROFILE struct fp_profile *kept = NULL, *refused = NULL;
@@ -124,14 +128,14 @@ static void a_profile_above_the_limits_is_not_encoded(void **state)
 {
 	FP_AUTOPROFILE struct fp_profile *profile = NULL;
 	FP_AUTOBUF struct fp_buf bytes = { 0 };
-	uint32_t frames[1025] = { 0 }, stack = 0;
+	uint32_t frames[2049] = { 0 }, stack = 0;
 	struct fp_frame frame = { .kind = FP_FRAME_ANON };
 
 	assert_int_equal(fp_profile_new(&profile), 0);
 	assert_int_equal(fp_profile_frame(profile, &frame, &frames[0]), 0);
-	assert_int_equal(fp_profile_stack(profile, frames, 1024, &stack), 0);
+	assert_int_equal(fp_profile_stack(profile, frames, 2048, &stack), 0);
 	batch_encode(profile, &bytes);
-	assert_int_equal(fp_profile_stack(profile, frames, 1025, &stack), 0);
+	assert_int_equal(fp_profile_stack(profile, frames, 2049, &stack), 0);
 	assert_int_equal(fp_batch_encode(profile, &bytes), -E2BIG);
 }
 

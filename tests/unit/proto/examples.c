@@ -179,6 +179,11 @@ static void random_quality(struct fp_profile *profile, enum fp_profile_type type
 		assert_non_null(row);
 		row->stacks = next(state);
 		row->stopped = row->stacks / 2;
+		for (int i = 0; i < 3 && build % 16 == 0; i++)
+			assert_int_equal(fp_quality_stop(profile, type, build,
+							 random_string(profile, state),
+							 next(state)),
+					 0);
 	}
 }
 
@@ -242,6 +247,12 @@ static void assert_same_quality(const struct fp_quality *a, const struct fp_qual
 		assert_int_equal(a->builds[i].build, b->builds[i].build);
 		assert_int_equal(a->builds[i].stacks, b->builds[i].stacks);
 		assert_int_equal(a->builds[i].stopped, b->builds[i].stopped);
+	}
+	assert_int_equal(a->stops_count, b->stops_count);
+	for (uint32_t i = 0; i < a->stops_count; i++) {
+		assert_int_equal(a->stops[i].build, b->stops[i].build);
+		assert_int_equal(a->stops[i].reason, b->stops[i].reason);
+		assert_int_equal(a->stops[i].count, b->stops[i].count);
 	}
 }
 

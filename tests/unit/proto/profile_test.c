@@ -289,6 +289,28 @@ static void a_named_counter_is_set_not_added(void **state)
 	assert_true(quality->present);
 }
 
+static void stops_of_one_build_and_reason_add_up(void **state)
+{
+	FP_AUTOPROFILE struct fp_profile *profile = example_documented();
+	const enum fp_profile_type type = FP_PROFILE_CPU;
+	uint32_t here, there;
+
+	assert_int_equal(fp_profile_cstring(profile, "no_room", &here), 0);
+	assert_int_equal(fp_profile_cstring(profile, "later_agent", &there), 0);
+	assert_int_equal(fp_quality_stop(profile, type, 1, here, 5), 0);
+	assert_int_equal(fp_quality_stop(profile, type, 1, there, 7), 0);
+	assert_int_equal(fp_quality_stop(profile, type, 1, here, 3), 0);
+	assert_int_equal(profile->quality[type].stops_count, 2);
+	assert_int_equal(profile->quality[type].stops[0].count, 8);
+	assert_string_equal(fp_quality_worst_stop(profile, type, 1), "no_room");
+	assert_null(fp_quality_worst_stop(profile, type, 0));
+	assert_string_equal(fp_stop_fix("no_room"), "raise unwind.memory");
+	assert_string_equal(fp_stop_text("later_agent"), "later_agent");
+	assert_string_equal(fp_stop_fix("later_agent"), "");
+	assert_int_equal(fp_quality_stop(profile, type, profile->builds_count, here, 1), -EINVAL);
+	assert_int_equal(fp_quality_stop(profile, type, 0, profile->strings.count, 1), -EINVAL);
+}
+
 // Whoever adds the parts up again, as the collector does, must not count an interval twice.
 static void the_quality_of_a_sliced_profile_stands_once(void **state)
 {
@@ -302,6 +324,11 @@ static void the_quality_of_a_sliced_profile_stands_once(void **state)
 				    sizeof(whole->quality[type].counters));
 		assert_string_equal(fp_profile_str(first, first->quality[type].hook),
 				    fp_profile_str(whole, whole->quality[type].hook));
+		assert_int_equal(first->quality[type].stops_count,
+				 whole->quality[type].stops_count);
+		for (uint32_t i = 0; i < whole->quality[type].stops_count; i++)
+			assert_int_equal(first->quality[type].stops[i].count,
+					 whole->quality[type].stops[i].count);
 		assert_false(rest->quality[type].present);
 	}
 	assert_int_equal(fp_profile_count(first) + fp_profile_count(rest), fp_profile_count(whole));
@@ -319,6 +346,7 @@ int main(void)
 		cmocka_unit_test(a_stack_id_follows_from_content_alone),
 		cmocka_unit_test(names_lead_back_to_their_values),
 		cmocka_unit_test(a_named_counter_is_set_not_added),
+		cmocka_unit_test(stops_of_one_build_and_reason_add_up),
 		cmocka_unit_test(the_quality_of_a_sliced_profile_stands_once),
 	};
 

@@ -114,7 +114,7 @@ static void the_limits_are_those_of_the_code(void **state)
 		LIMIT(builds),		 LIMIT(frames),	       LIMIT(stacks),
 		LIMIT(labels),		 LIMIT(samples),       LIMIT(stack_frames),
 		LIMIT(label_pool),	 LIMIT(stack_depth),   LIMIT(string_bytes),
-		LIMIT(counters),
+		LIMIT(counters),	 LIMIT(stops),
 	};
 	FP_AUTOBUF struct fp_buf page = { 0 };
 
