@@ -85,7 +85,8 @@ int fp_names_open_with(const struct fp_names_options *options, fp_names_start_fn
 
 	if (!names)
 		return -ENOMEM;
-	names->epoll_fd = names->timer_fd = names->table.memory_fd = -1;
+	names->epoll_fd = names->timer_fd = -1;
+	names->table.memory_fd = names->unwind.memory_fd = -1;
 	TAILQ_INIT(&names->by_use);
 	TAILQ_INIT(&names->queue);
 	TAILQ_INIT(&names->watch_list);
@@ -178,11 +179,12 @@ static int take_events(struct fp_names *names, uint64_t now_ns)
 
 static bool needs_opener(const struct fp_names *names, uint64_t now_ns)
 {
-	return names->queue_count || names->table.wanted || !TAILQ_EMPTY(&names->needy) ||
-	       names->scan_ns <= now_ns;
+	return names->queue_count || names->table.wanted || names->unwind.wanted ||
+	       !TAILQ_EMPTY(&names->needy) || names->scan_ns <= now_ns;
 }
 
-// Whatever can be begun, in this order: names are wanted by a drain, tables by nobody soon.
+// Whatever can be begun, in this order: names are wanted by a drain, tables by nobody soon. One
+// that is not there costs stacks, so it comes before one that is sent away.
 static bool begin(struct fp_names *names, uint64_t now_ns)
 {
 	return fp_names_jit_begin(names, now_ns) || fp_names_identity_begin(names, now_ns) ||

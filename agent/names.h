@@ -99,6 +99,29 @@ typedef void (*fp_names_table_fn)(const struct fp_build *build, int error,
 int fp_names_table(struct fp_names *names, const struct fp_names_file *file,
 		   const struct fp_build *build, fp_names_table_fn done, void *context);
 
+// ---- unwind tables for the walker ----
+
+// The table (struct fp_unwind_table, bpf/abi.h), borrowed for the call; its bytes are ours alone
+// and have passed fp_unwind_table_check. Or an error: -ENOENT, -EPERM as for a symbol table;
+// -ENODATA the file has no call frame information, -ENOTSUP it is not of x86-64, -EFBIG its table
+// would be too large, -EBADMSG no ELF file or another build, or the role did not survive it,
+// -ETIMEDOUT opening it took longer than request_deadline_ns, or reading it five times as long.
+typedef void (*fp_names_unwind_fn)(const struct fp_build *build, int error,
+				   const struct fp_buf *table, void *context);
+struct fp_names_unwind_wish {
+	struct fp_names_file file; // as for a symbol table; the vDSO's is that of agent/vdsofile.h
+	struct fp_build build;
+	// Only of a file that others than root may not write. Anyone can link a file with any
+	// build-ID: a table that is made of any file must be used for that file alone.
+	bool root_only;
+	fp_names_unwind_fn done;
+	void *context;
+};
+// One at a time, beside a symbol table: -EBUSY. The wish is copied.
+int fp_names_unwind(struct fp_names *names, const struct fp_names_unwind_wish *wish);
+// Nobody is told what comes of the wish that is under way, if there is one.
+void fp_names_unwind_cancel(struct fp_names *names);
+
 // ---- books ----
 
 struct fp_names_stats { // running sums, for metrics and `status`
@@ -110,5 +133,6 @@ struct fp_names_stats { // running sums, for metrics and `status`
 	uint64_t maps_open, maps_refused, map_bytes; // perf maps; refused: owner, type or size
 	uint64_t jit_asked, jit_named;
 	uint64_t tables_made, table_bytes;
+	uint64_t unwinds_made, unwind_bytes;
 };
 void fp_names_stats(const struct fp_names *names, struct fp_names_stats *ret);

@@ -10,9 +10,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define HUNG_FIRST_NS (60 * FP_NS_PER_S)
-#define HUNG_MAX_NS   (24 * 3600 * FP_NS_PER_S)
-#define NOTICES_MAX   64 // of one request; it takes some ten
+#define HUNG_FIRST_NS	 (60 * FP_NS_PER_S)
+#define HUNG_MAX_NS	 (24 * 3600 * FP_NS_PER_S)
+#define UNWIND_DEADLINES 5
+#define NOTICES_MAX	 64 // of one request; it takes some ten
 
 uint32_t fp_names_serial(struct fp_names *names)
 {
@@ -175,6 +176,7 @@ static bool end_of_kind(struct fp_names *names, const struct fp_names_result *re
 	case FP_NAMES_MAP_DROP:
 		return fp_names_jit_end(names, result);
 	case FP_NAMES_TABLE:
+	case FP_NAMES_UNWIND:
 		return fp_names_table_end(names, result);
 	case FP_NAMES_IDLE:
 		break;
@@ -303,6 +305,11 @@ static void take_answer(struct fp_names *names, const struct fp_opener_answer *a
 
 	operation->opener_open = false;
 	operation->answer = *answer;
+	// The deadline is against what hangs, most of all in opening. From here on the role works:
+	// 0.2 s for the largest libraries, but on a host that is busy and has them not in memory.
+	if (operation->kind == FP_NAMES_UNWIND)
+		operation->deadline_ns =
+		    now_ns + UNWIND_DEADLINES * names->options.request_deadline_ns;
 	if (operation->role_died && answer->error == 0)
 		operation->answer.error = -EOWNERDEAD; // it had the file and did not survive it
 	if (operation->answer.error)

@@ -20,7 +20,7 @@
 #define FP_NAMES_MAPS_MAX	256u		   // perf maps open in the role
 #define FP_NAMES_ADDRESSES_MAX	65536u		   // of one epoch
 #define FP_NAMES_TEXT_MAX	((size_t)16 << 20) // names of one epoch
-#define FP_NAMES_TABLE_MAX	((size_t)64 << 20) // bytes of one symbol table
+#define FP_NAMES_TABLE_MAX	((size_t)64 << 20) // bytes of one symbol or unwind table
 #define FP_NAMES_HUNG_MAX	FP_OPENER_HUNG_MAX
 #define FP_NAMES_PACKET_MAX	(sizeof(struct fp_role_packet) + FP_ROLE_PAYLOAD_MAX)
 
@@ -93,6 +93,7 @@ enum fp_names_kind {
 	FP_NAMES_MAP_LOOKUP,
 	FP_NAMES_MAP_DROP,
 	FP_NAMES_TABLE,
+	FP_NAMES_UNWIND,
 };
 
 struct fp_names_operation {
@@ -111,11 +112,12 @@ struct fp_names_operation {
 	uint64_t place; // that the opener has entered; 0: none, and none is to be blamed
 };
 
-struct fp_names_table_job {
+struct fp_names_table_job { // a symbol table or an unwind table
 	bool wanted;
+	bool root_only;
 	struct fp_names_file file; // the name is owned
 	struct fp_build build;
-	fp_names_table_fn done;
+	fp_names_table_fn done; // fp_names_unwind_fn is the same
 	void *context;
 	int memory_fd;
 };
@@ -149,7 +151,7 @@ struct fp_names {
 	struct fp_hashmap jit_names;		     // fp_jit_key → fp_jit_name
 	struct fp_buf jit_text;
 
-	struct fp_names_table_job table;
+	struct fp_names_table_job table, unwind;
 };
 
 // names_run: operations. Each start function returns 0, or an error when nothing was begun.

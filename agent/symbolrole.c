@@ -4,6 +4,7 @@
 #include "profile/elfident.h"
 #include "profile/symbolwrite.h"
 #include "symbolrole_maps.h"
+#include "unwindtable.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -65,23 +66,43 @@ static int identify(struct role *role, struct request *request)
 	return fp_buf_append(&role->answer.payload, &identity, sizeof(identity));
 }
 
-static int make_table(struct role *role, struct request *request)
+static int read_build(const struct request *request, struct fp_build *ret)
 {
 	struct fp_role_identity identity;
-	struct fp_build build = { .kind = FP_BUILD_NONE };
-	int error;
 
 	if (request->head.size != sizeof(identity))
 		return -EINVAL;
 	memcpy(&identity, request->payload, sizeof(identity));
 	if (identity.id_len > FP_BUILD_ID_MAX)
 		return -EINVAL;
-	build.kind = identity.kind;
-	build.id_len = identity.id_len;
-	memcpy(build.id, identity.id, sizeof(build.id));
+	*ret = (struct fp_build){ .kind = identity.kind, .id_len = identity.id_len };
+	memcpy(ret->id, identity.id, sizeof(ret->id));
+	return 0;
+}
+
+static int make_table(struct role *role, struct request *request)
+{
+	struct fp_build build;
+	int error = read_build(request, &build);
+
+	if (error)
+		return error;
 	error = fp_symbol_write_elf(request->fds[0], &build, request->fds[1], TABLE_MAX,
 				    &role->answer.argument);
 	malloc_trim(0); // tables are large and rare
+	return error;
+}
+
+static int make_unwind_table(struct role *role, struct request *request)
+{
+	struct fp_build build;
+	int error = read_build(request, &build);
+
+	if (error)
+		return error;
+	error =
+	    fp_unwind_table_write(request->fds[0], &build, request->fds[1], &role->answer.argument);
+	malloc_trim(0);
 	return error;
 }
 
@@ -120,7 +141,7 @@ static const struct {
 } handlers[FP_ROLE_REQUESTS] = {
 	[FP_ROLE_IDENTIFY] = { identify, 1 },  [FP_ROLE_TABLE] = { make_table, 2 },
 	[FP_ROLE_MAP_ADD] = { add_map, 1 },    [FP_ROLE_MAP_DROP] = { drop_map, 0 },
-	[FP_ROLE_MAP_LOOKUP] = { look_up, 0 },
+	[FP_ROLE_MAP_LOOKUP] = { look_up, 0 }, [FP_ROLE_UNWIND] = { make_unwind_table, 2 },
 };
 
 static size_t count_fds(const struct request *request)

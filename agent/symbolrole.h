@@ -26,6 +26,8 @@ enum fp_role_request {
 	// grown by is read first. Answer: for each address uint16_t length
 	// (0: no name) and the bytes. Errors: -EAGAIN the file is large and being read in
 	// steps, ask again; -EFBIG over a bound; -ENOENT no such handle
+	FP_ROLE_UNWIND, // as TABLE, but what is written is a struct fp_unwind_table with what
+	// belongs to it (agent/unwindtable.h, which has the errors)
 	FP_ROLE_REQUESTS
 };
 

@@ -94,3 +94,25 @@ const char *fp_elf_string(const Elf_Data *strings, uint64_t offset, size_t *ret_
 	*ret_size = strnlen(string, room);
 	return string;
 }
+
+bool fp_elf_section_named(const struct fp_elf *elf, const char *wanted, size_t *ret_index,
+			  GElf_Shdr *ret_header)
+{
+	size_t names, size;
+	Elf_Data *strings;
+
+	if (elf_getshdrstrndx(elf->elf, &names) != 0 || fp_elf_section_data(elf, names, &strings))
+		return false;
+	for (size_t i = 1; i < elf->sections_count; i++) {
+		const char *name;
+
+		if (!fp_elf_section(elf, i, ret_header))
+			continue;
+		name = fp_elf_string(strings, ret_header->sh_name, &size);
+		if (name && size == strlen(wanted) && memcmp(name, wanted, size) == 0) {
+			*ret_index = i;
+			return true;
+		}
+	}
+	return false;
+}

@@ -17,6 +17,9 @@ struct fp_elf {
 
 // Header of the section; false when there is no such section.
 bool fp_elf_section(const struct fp_elf *elf, size_t index, GElf_Shdr *ret_header);
+// The first section of that name.
+bool fp_elf_section_named(const struct fp_elf *elf, const char *wanted, size_t *ret_index,
+			  GElf_Shdr *ret_header);
 // The section's bytes as they stand in the file; -EBADMSG, or -E2BIG above
 // FP_ELF_SECTION_MAX. Compressed sections are refused: symbols never are.
 int fp_elf_section_data(const struct fp_elf *elf, size_t index, Elf_Data **ret_data);

@@ -16,28 +16,6 @@ struct plt {
 	Elf_Data *relocations, *symbols, *strings;
 };
 
-static bool section_named(const struct fp_elf *elf, const char *wanted, size_t *ret_index,
-			  GElf_Shdr *ret_header)
-{
-	size_t names, size;
-	Elf_Data *strings;
-
-	if (elf_getshdrstrndx(elf->elf, &names) != 0 || fp_elf_section_data(elf, names, &strings))
-		return false;
-	for (size_t i = 1; i < elf->sections_count; i++) {
-		const char *name;
-
-		if (!fp_elf_section(elf, i, ret_header))
-			continue;
-		name = fp_elf_string(strings, ret_header->sh_name, &size);
-		if (name && size == strlen(wanted) && memcmp(name, wanted, size) == 0) {
-			*ret_index = i;
-			return true;
-		}
-	}
-	return false;
-}
-
 static bool plt_slots(const struct fp_elf *elf, struct plt *plt)
 {
 	size_t index;
@@ -45,10 +23,10 @@ static bool plt_slots(const struct fp_elf *elf, struct plt *plt)
 	// With indirect-branch tracking the slots that are called stand in .plt.sec.
 	plt->header_size = 0;
 	if (elf->header.e_machine == EM_X86_64 &&
-	    section_named(elf, ".plt.sec", &index, &plt->slots))
+	    fp_elf_section_named(elf, ".plt.sec", &index, &plt->slots))
 		return true;
 	plt->header_size = elf->header.e_machine == EM_X86_64 ? SLOT_SIZE : 2 * SLOT_SIZE;
-	return section_named(elf, ".plt", &index, &plt->slots);
+	return fp_elf_section_named(elf, ".plt", &index, &plt->slots);
 }
 
 static bool plt_find(const struct fp_elf *elf, struct plt *plt)
@@ -56,7 +34,8 @@ static bool plt_find(const struct fp_elf *elf, struct plt *plt)
 	GElf_Shdr relocations, symbols;
 	size_t index;
 
-	return plt_slots(elf, plt) && section_named(elf, ".rela.plt", &index, &relocations) &&
+	return plt_slots(elf, plt) &&
+	       fp_elf_section_named(elf, ".rela.plt", &index, &relocations) &&
 	       relocations.sh_type == SHT_RELA &&
 	       fp_elf_section_data(elf, index, &plt->relocations) == 0 &&
 	       fp_elf_section(elf, relocations.sh_link, &symbols) &&

@@ -11,6 +11,7 @@
 #include "memfile.h"
 
 #include "agent/symbolrole.h"
+#include "agent/unwindtable.h"
 #include "common/cleanup.h"
 
 #include <pthread.h>
@@ -52,7 +53,21 @@ static void check_names(const uint8_t *payload, size_t size, size_t count)
 		abort();
 }
 
-static void check_answer(const struct fp_role_packet *asked, const uint8_t *answer, size_t size)
+// What has been written last is a table, of as many bytes as the answer says.
+static void check_unwind_table(int fd, uint64_t size)
+{
+	off_t end = lseek(fd, 0, SEEK_CUR);
+	FP_AUTOFREE uint8_t *bytes = malloc(size);
+	struct fp_unwind_view view;
+
+	if (!bytes || end < (off_t)size ||
+	    pread(fd, bytes, size, end - (off_t)size) != (ssize_t)size ||
+	    fp_unwind_table_check(bytes, size, &view))
+		abort();
+}
+
+static void check_answer(const struct client *client, const struct fp_role_packet *asked,
+			 const uint8_t *answer, size_t size)
 {
 	struct fp_role_identity identity;
 	struct fp_role_packet head;
@@ -67,6 +82,8 @@ static void check_answer(const struct fp_role_packet *asked, const uint8_t *answ
 		return;
 	if (head.kind == FP_ROLE_MAP_LOOKUP)
 		check_names(answer + sizeof(head), head.size, asked->size / sizeof(uint64_t));
+	if (head.kind == FP_ROLE_UNWIND)
+		check_unwind_table(client->table, head.argument);
 	if (head.kind != FP_ROLE_IDENTIFY)
 		return;
 	if (head.size != sizeof(identity))
@@ -136,7 +153,7 @@ static void *run_client(void *context)
 			break;
 		if (step[2] & RAW)
 			memcpy(&packet.head, packet.payload, sizeof(packet.head));
-		check_answer(&packet.head, answer, (size_t)got);
+		check_answer(client, &packet.head, answer, (size_t)got);
 	}
 	shutdown(client->socket, SHUT_RDWR);
 	return NULL;

@@ -228,18 +228,19 @@ void bench_unmap(struct bench_file *file)
 void bench_own_program(struct bench_file *ret)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
-	unsigned long start, end, inode;
+	unsigned long start, end, offset, inode;
 	unsigned int major_number, minor_number;
 	char flags[8];
 
 	assert_non_null(maps);
 	*ret = (struct bench_file){ 0 };
-	while (fscanf(maps, "%lx-%lx %7s %*x %x:%x %lu%*[ ]%127[^\n]\n", &start, &end, flags,
-		      &major_number, &minor_number, &inode, ret->path) >= 6)
+	while (fscanf(maps, "%lx-%lx %7s %lx %x:%x %lu%*[ ]%127[^\n]\n", &start, &end, flags,
+		      &offset, &major_number, &minor_number, &inode, ret->path) >= 7)
 		if (flags[2] == 'x')
 			break;
 	fclose(maps);
 	assert_int_equal(flags[2], 'x');
+	ret->offset = offset;
 	ret->file = (struct fp_names_file){
 		.tgid = (uint32_t)getpid(),
 		.start = start,

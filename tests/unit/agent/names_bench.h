@@ -44,6 +44,7 @@ struct bench_file {
 	char path[128];
 	void *memory;
 	size_t size;
+	uint64_t offset; // in the file, of a mapping of this program
 };
 // Writes a file of the text and maps it into this process.
 void bench_map(struct bench *bench, const char *name, const char *text, struct bench_file *ret);
