@@ -16,10 +16,17 @@ typedef __UINT8_TYPE__ fp_u8; /* the very types of stdint.h, without including i
 typedef __UINT16_TYPE__ fp_u16;
 typedef __UINT32_TYPE__ fp_u32;
 typedef __UINT64_TYPE__ fp_u64;
+typedef __INT16_TYPE__ fp_i16;
+typedef __INT32_TYPE__ fp_i32;
+typedef __INT64_TYPE__ fp_i64;
 
 #define FP_COMM_LEN   16
-#define FP_MAX_FRAMES 127 /* per side; also kernel.perf_event_max_stack */
+#define FP_MAX_FRAMES 127 /* of the kernel side; also kernel.perf_event_max_stack */
 #define FP_EPOCHS     2
+
+/* Frames of the user side: most that a setting can ask for, and what is taken when none does. */
+#define FP_MAX_USER_FRAMES     512
+#define FP_DEFAULT_USER_FRAMES 127
 
 enum fp_source {
 	FP_SOURCE_CPU,	    /* on a CPU, at a tick */
@@ -85,7 +92,12 @@ enum fp_outcome { FP_OUTCOMES(FP_OUTCOME_ENUM) FP_OUTCOME_COUNT };
 	X(BROKEN, "broken", "the next frame pointer was not one: code without frame pointers")     \
 	X(FAULT, "fault", "the stack memory could not be read")                                    \
 	X(DEPTH, "depth", "the depth limit was reached")                                           \
-	X(UNKNOWN, "unknown", "walked by the kernel's helper, which does not say how it ended")
+	X(UNKNOWN, "unknown", "walked by the kernel's helper, which does not say how it ended")    \
+	X(OUTERMOST, "outermost", "an unwind table says that no frame is further out")             \
+	X(NO_TABLE, "no_table", "code that no unwind table covers, and no frame pointer leads on") \
+	X(CANNOT, "cannot", "an entry of an unwind table that cannot be followed")                 \
+	X(ASTRAY, "astray", "an entry of an unwind table led to what cannot be a frame")           \
+	X(STALE, "stale", "cut off: tables of code that was no longer there led on")
 
 #define FP_WALK_END_ENUM(id, label, text) FP_WALK_END_##id,
 enum fp_walk_end { FP_WALK_ENDS(FP_WALK_END_ENUM) FP_WALK_END_COUNT };
@@ -121,7 +133,8 @@ struct fp_totals {
 /*
  * Sent through the ring buffer the first time a key is seen in an epoch, at its real
  * length: kernel_len then user_len addresses follow, each leaf first. Return addresses
- * stay as captured.
+ * stay as captured, so but for the leaf's one lies behind its call. The instruction that a signal
+ * interrupted is given with 1 added, so that one less is inside the function there as well.
  */
 struct fp_stack_record {
 	struct fp_key key;
@@ -129,7 +142,7 @@ struct fp_stack_record {
 	fp_u64 start_ns;	  /* group leader's start, CLOCK_MONOTONIC */
 	fp_u64 start_boottime_ns; /* the same in CLOCK_BOOTTIME, comparable with /proc/PID/stat */
 	fp_u64 user_root_gap;	  /* bytes between the last frame pointer followed and the stack's
-				     known top; ~0 when unknown */
+				     known top; ~0 when unknown, or the last step was by table */
 	fp_u64 cgroup_id; /* of the task, in the hierarchy of fp_cgroup_subsystem; 0: unknown */
 	fp_u32 tgid;
 	fp_u32 tid;
@@ -142,6 +155,10 @@ struct fp_stack_record {
 	fp_u16 user_len;
 	fp_u8 kernel_thread; /* 1: of no process; exiting tasks are of one, and have no user side */
 	fp_u8 kernel_truncated; /* 1: the kernel stack may be cut at the limit */
+	fp_u16 by_table;	/* user frames found by table; the others by frame pointer */
+	fp_u32 unwind_version;	/* of the ranges that the walk went by; 0: it had none */
+	fp_u8 cannot;		/* FP_WALK_END_CANNOT: enum fp_unwind_cannot */
+	fp_u8 stop;		/* left 0; the agent notes why the walk stopped: enum fp_stop */
 	fp_u8 padding[2];
 	char comm[FP_COMM_LEN]; /* thread name, raw bytes */
 	fp_u64 frames[];
@@ -213,11 +230,131 @@ struct fp_visit {
 	fp_u32 padding;
 };
 
-#define FP_STACK_RECORD_MAX (sizeof(struct fp_stack_record) + 2 * FP_MAX_FRAMES * sizeof(fp_u64))
+#define FP_STACK_RECORD_MAX                                                                        \
+	(sizeof(struct fp_stack_record) + (FP_MAX_FRAMES + FP_MAX_USER_FRAMES) * sizeof(fp_u64))
 
 _Static_assert(sizeof(struct fp_key) == 16, "abi");
 _Static_assert(sizeof(struct fp_count) == 24, "abi");
-_Static_assert(sizeof(struct fp_stack_record) == 96, "abi");
+_Static_assert(sizeof(struct fp_stack_record) == 104, "abi");
 _Static_assert(sizeof(struct fp_totals) == 8 * (6 + FP_OUTCOME_COUNT), "abi");
+
+/*
+ * Unwind tables: what bpf/unwind.h walks by. A *table* is of one build: rows in order of file
+ * offset, each of which says by which *rule* the caller's registers are found from there up to
+ * the next row. Tables lie in pages of one space of 32-bit *places*: 64 KiB of code a page. A
+ * process has *ranges*, mapped code whose build has its table in that space.
+ */
+enum fp_unwind_cfa {		    /* how the canonical frame address (CFA) is found */
+		     FP_UNWIND_GAP, /* no entry covers the code: it is walked by frame pointer */
+		     FP_UNWIND_END, /* the return address is undefined: the outermost frame */
+		     FP_UNWIND_RSP, /* rsp + offset */
+		     FP_UNWIND_RBP, /* rbp + offset */
+		     FP_UNWIND_REGISTER, /* reg + offset; but for rbx known in the innermost frame alone */
+		     FP_UNWIND_RSP_DEREF, /* *(rsp + offset) + add */
+		     FP_UNWIND_RBP_DEREF, /* *(rbp + offset) + add */
+		     FP_UNWIND_PLT,	  /* rsp + offset + ((rip & 15) >= add ? 8 : 0) */
+		     FP_UNWIND_SIGNAL, /* a signal's frame: struct ucontext lies at rsp + offset */
+		     FP_UNWIND_CANNOT, /* add: enum fp_unwind_cannot */
+		     FP_UNWIND_INDEXED, /* *(rsp + 8 * reg + offset) + add; reg known in the innermost
+					   frame alone. OpenSSL's bn_mul_mont, hot in P-384 */
+		     FP_UNWIND_CFA_COUNT
+};
+
+/* Why code cannot be unwound by its entry. X(identifier, label, text) */
+#define FP_UNWIND_CANNOTS(X)                                                                       \
+	X(EXPRESSION, "expression", "an expression of a form that compilers do not emit")          \
+	X(REGISTER, "register", "the frame hangs on a register that is not followed")              \
+	X(RETURN_ADDRESS, "return_address", "the return address is not where it always is")        \
+	X(RANGE, "range", "an offset too large for a row")                                         \
+	X(MALFORMED, "malformed", "the entry breaks the format's rules")                           \
+	X(RULES_FULL, "rules_full", "no room for another rule")                                    \
+	X(ROWS_FULL, "rows_full", "more rows in 64 KiB of code than fit")
+#define FP_UNWIND_CANNOT_ENUM(id, label, text) FP_UNWIND_CANNOT_##id,
+enum fp_unwind_cannot { FP_UNWIND_CANNOTS(FP_UNWIND_CANNOT_ENUM) FP_UNWIND_CANNOT_COUNT };
+
+enum fp_unwind_saved {			 /* where the caller's rbp or rbx is */
+		       FP_UNWIND_SAME,	 /* untouched */
+		       FP_UNWIND_AT_CFA, /* at CFA + at */
+		       FP_UNWIND_AT_RBP, /* at rbp + at, with this frame's rbp */
+		       FP_UNWIND_LOST	 /* not to be had */
+};
+
+#define FP_UNWIND_RETURN_AT_CFA 255 /* the return address is at CFA - 8 */
+
+struct fp_unwind_rule {
+	fp_u8 cfa;	  /* enum fp_unwind_cfa */
+	fp_u8 reg;	  /* DWARF number of the register; 0 unless REGISTER or INDEXED */
+	fp_u8 saved;	  /* enum fp_unwind_saved of rbp, | that of rbx << 2 */
+	fp_u8 return_reg; /* the register with the return address (innermost frame alone), or
+			     FP_UNWIND_RETURN_AT_CFA */
+	fp_i32 offset;
+	fp_i32 add;
+	fp_i16 rbp_at, rbx_at; /* bytes; 0 when SAME or LOST */
+};
+
+/*
+ * A table as the symbols role makes it. Behind the header: fp_u32 offsets[rows], rising strictly,
+ * file offsets of code; fp_u16 rule_of[rows]; padding to 8; struct fp_unwind_rule rules[rules].
+ * The first rule is all zero (FP_UNWIND_GAP); the last row has it.
+ */
+#define FP_UNWIND_MAGIC 0x31574e5550464cULL /* "LFPUNW1" */
+struct fp_unwind_table {
+	fp_u64 magic;
+	fp_u32 rows;
+	fp_u32 rules;			       /* 1 … 65536 */
+	fp_u32 entries;			       /* frame description entries read */
+	fp_u32 rejected;		       /* those that break the format's rules */
+	fp_u32 cannot[FP_UNWIND_CANNOT_COUNT]; /* rows, by reason */
+	fp_u32 padding;
+};
+
+/* Rows of many tables share chunks; a chunk is the one value of a map of its own. */
+#define FP_UNWIND_PAGE_BITS	 16
+#define FP_UNWIND_PAGES		 65536u
+#define FP_UNWIND_CHUNK_ROWS	 16384u
+#define FP_UNWIND_CHUNKS	 1024u
+#define FP_UNWIND_RULES		 32768u
+#define FP_UNWIND_RANGES_ENTRIES 2048u /* parts, of all processes together */
+struct fp_unwind_chunk {
+	fp_u32 rows[FP_UNWIND_CHUNK_ROWS]; /* low 16 bits: place within the page; high: rule */
+};
+
+/* The rows of a page in one word, so that it changes at once. All zero: no table is there. A page
+ * whose first row lies behind its beginning has a row for what covers the beginning. */
+#define FP_UNWIND_PAGE(chunk, first, count, tag)                                                   \
+	((fp_u64)(chunk) | (fp_u64)(first) << 16 | (fp_u64)(count) << 32 | (fp_u64)(tag) << 48)
+
+/* Mapped code of one table. A place = address - start + at. */
+struct fp_unwind_range {
+	fp_u64 start;
+	fp_u32 size;
+	fp_u32 at;
+	fp_u16 tag; /* of the table, as in its pages: else the table is gone */
+	fp_u16 padding[3];
+};
+
+/*
+ * The ranges of a process, sorted by start. The entry of part 0 lists where each part begins;
+ * entries are replaced whole, and `version` is the same in all that belong together.
+ */
+#define FP_UNWIND_PARTS	      32u
+#define FP_UNWIND_PART_RANGES 32u
+struct fp_unwind_ranges_key {
+	fp_u32 tgid;
+	fp_u32 part;
+};
+struct fp_unwind_ranges {
+	fp_u64 start_boottime_ns; /* with exec_id: of which program they are; 0: of whichever runs
+				     under the tgid, which has just begun and is not known better */
+	fp_u32 exec_id;
+	fp_u32 version; /* never 0 */
+	fp_u32 count;	/* in this part */
+	fp_u32 parts;
+	fp_u64 part_start[FP_UNWIND_PARTS]; /* of each part's first range; ~0 behind the last */
+	struct fp_unwind_range ranges[FP_UNWIND_PART_RANGES]; /* behind the last: start ~0 */
+};
+_Static_assert(sizeof(struct fp_unwind_rule) == 16, "abi");
+_Static_assert(sizeof(struct fp_unwind_range) == 24, "abi");
+_Static_assert(sizeof(struct fp_unwind_chunk) == 65536, "abi");
 
 #endif

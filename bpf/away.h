@@ -283,7 +283,7 @@ static __always_inline void take_stack(void *context, struct fp_scratch *scratch
 	scratch->record.kernel_thread = (task->flags & PF_KTHREAD) != 0;
 	kernel_len = fp_take_kernel_stack(context, scratch, &hash);
 	if (fp_has_user_side(task, task->flags))
-		fp_saved_registers(task, &registers);
+		fp_saved_registers(task, &scratch->walk, &registers);
 	fp_take_user_side(context, scratch, task, &registers, kernel_len, &hash);
 	scratch->hash = hash;
 }

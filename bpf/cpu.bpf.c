@@ -14,11 +14,25 @@ FP_STACK_RING(cpu_stacks);
 FP_SCRATCH_MAP(cpu_scratch);
 FP_TOTALS_MAP(cpu_totals, 1);
 
-static __always_inline int sample_cpu(void *context, const struct fp_user_registers *interrupted)
+/* Whether the tick hit user code, whose registers are then known. */
+static __always_inline bool hit_user_code(const struct bpf_perf_event_data *tick,
+					  struct fp_walk *walk, struct fp_user_registers *ret)
+{
+	if (!tick || (tick->regs.cs & 3) != 3)
+		return false;
+	walk->ip = tick->regs.ip;
+	FP_COPY_REGISTERS(walk->registers, &tick->regs);
+	ret->compat = tick->regs.cs == FP_USER32_CS;
+	ret->known = true;
+	return true;
+}
+
+/* tick: the context where it is one of a perf event, else NULL. */
+static __always_inline int sample_cpu(void *context, const struct bpf_perf_event_data *tick)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	u32 epoch = fp_epoch & 1, zero = 0, kernel_len = 0, flags;
-	struct fp_user_registers registers = *interrupted;
+	struct fp_user_registers registers = {};
 	struct fp_totals *totals = bpf_map_lookup_elem(&cpu_totals, &epoch);
 	struct fp_scratch *scratch;
 	enum fp_outcome outcome;
@@ -45,10 +59,10 @@ static __always_inline int sample_cpu(void *context, const struct fp_user_regist
 	scratch->record.kernel_len = 0;
 	scratch->record.kernel_truncated = 0;
 	scratch->record.kernel_thread = (flags & PF_KTHREAD) != 0;
-	if (!registers.known) {
+	if (!hit_user_code(tick, &scratch->walk, &registers)) {
 		kernel_len = fp_take_kernel_stack(context, scratch, &hash);
 		if (fp_has_user_side(task, flags))
-			fp_saved_registers(task, &registers);
+			fp_saved_registers(task, &scratch->walk, &registers);
 	}
 	fp_take_user_side(context, scratch, task, &registers, kernel_len, &hash);
 	fp_hash_finish(&hash, &scratch->record.key);
@@ -62,22 +76,11 @@ static __always_inline int sample_cpu(void *context, const struct fp_user_regist
 SEC("perf_event")
 int cpu_tick(struct bpf_perf_event_data *context)
 {
-	struct fp_user_registers registers = {};
-
-	if ((context->regs.cs & 3) == 3) {
-		registers.ip = context->regs.ip;
-		registers.sp = context->regs.sp;
-		registers.bp = context->regs.bp;
-		registers.compat = context->regs.cs == FP_USER32_CS;
-		registers.known = true;
-	}
-	return sample_cpu(context, &registers);
+	return sample_cpu(context, context);
 }
 
 SEC("?raw_tp/sys_enter")
 int cpu_tick_twin(void *context)
 {
-	struct fp_user_registers registers = {};
-
-	return sample_cpu(context, &registers);
+	return sample_cpu(context, NULL);
 }

@@ -41,7 +41,7 @@ enum {
 	BPF_MAP_TYPE_USER_RINGBUF = 31,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
-enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_F_USER_STACK = 1 << 8 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
@@ -67,11 +67,10 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct pt_regs {
-	unsigned long bp;
-	unsigned long ip;
-	unsigned long cs;
-	unsigned long sp;
+struct pt_regs { /* x86-64 */
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
+	unsigned long ax, cx, dx, si, di;
+	unsigned long ip, cs, sp;
 };
 
 struct thread_struct {
@@ -146,6 +145,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;
+	struct task_struct *real_parent;
 	u64 start_time;
 	u64 start_boottime;
 	u64 self_exec_id;

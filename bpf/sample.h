@@ -12,7 +12,7 @@
 #include "bpf/kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
-#include "bpf/walk.h"
+#include "bpf/unwind.h"
 
 /* The record's flexible frames[] and `frames` are the same memory. */
 #pragma clang diagnostic ignored "-Wgnu-variable-sized-type-not-at-end"
@@ -21,6 +21,7 @@ struct fp_scratch {
 	u64 frames[FP_WALK_SLOTS + FP_MAX_FRAMES +
 		   1];	     /* room for a helper's whole write at any slot */
 	struct fp_hash hash; /* of task and frames, for keys that add to it */
+	struct fp_walk walk;
 };
 
 #define FP_SCRATCH_MAP(map_name)                                                                   \
@@ -56,7 +57,7 @@ struct fp_scratch {
 
 /* Settings, fixed before load. */
 const volatile fp_u32 fp_tgid __weak = 0; /* only this process; 0: all */
-const volatile fp_u32 fp_max_user_frames __weak = FP_MAX_FRAMES;
+const volatile fp_u32 fp_max_user_frames __weak = FP_DEFAULT_USER_FRAMES;
 const volatile bool fp_use_helper_walk __weak = false;
 const volatile fp_u32 fp_ring_wakeup_bytes __weak = 128 * 1024;
 /* Whose cgroup a record names: 0 the default (v2) hierarchy's, 1 + n that of controller n of
@@ -66,8 +67,8 @@ const volatile fp_u32 fp_cgroup_subsystem __weak = 0;
 /* The map set in use, 0 or 1; user space flips it. */
 volatile fp_u32 fp_epoch __weak = 0;
 
+/* What is known of the user registers in a scratch's walk. */
 struct fp_user_registers {
-	u64 ip, sp, bp;
 	bool known;
 	bool compat; /* a 32-bit program: our walk does not apply */
 };
@@ -156,51 +157,97 @@ static __always_inline u32 fp_take_kernel_stack(void *context, struct fp_scratch
 	return fp_note_kernel_stack(scratch, bytes, hash);
 }
 
-static long step_user_frame(u32 index, struct fp_walk *walk)
+/* What a walk needs at each step, on the BPF stack. */
+struct fp_walk_loop {
+	struct fp_walk *walk;
+	u64 *frames;
+};
+
+static long step_user_frame(u32 index, struct fp_walk_loop *loop)
 {
-	return fp_walk_step(walk, index);
+	return fp_unwind_step(loop->walk, loop->frames, index, NULL);
 }
 
-/* A walk that has its first frame, at `from` of the scratch. */
-static __always_inline void fp_walk_begin(struct fp_walk *walk, struct fp_scratch *scratch,
-					  const struct fp_user_registers *registers, u32 from,
-					  const struct fp_hash *hash)
+/*
+ * Whose ranges the walk goes by: those of the process, or, as long as it has none, those of the
+ * nearest forebear that it was forked from without an exec between. The same code lies at the same
+ * places then, unless one of them has mapped other code since; user space holds frames against what
+ * the process had mapped.
+ */
+#define FP_FOREBEARS 4
+static __always_inline void fp_walk_whose(struct fp_scratch *scratch, struct task_struct *task)
 {
-	*walk = (struct fp_walk){ .frame = registers->bp,
-				  .last_frame = registers->sp - 1,
-				  .frames = scratch->frames,
-				  .hash = *hash,
-				  .first = from + 1,
-				  .end = FP_WALK_END_DEPTH };
-	scratch->frames[fp_walk_slot(from)] = registers->ip;
-	fp_hash_mix(&walk->hash, registers->ip);
+	struct fp_walk *walk = &scratch->walk;
+	const struct fp_unwind_ranges *ranges;
+	u64 start;
+	u32 tgid;
+
+	walk->tgid = scratch->record.tgid;
+	walk->exec_id = scratch->record.exec_id;
+	walk->start_boottime_ns = scratch->record.start_boottime_ns;
+	if (!fp_unwind_tables)
+		return;
+	ranges = fp_unwind_ranges_at(walk->tgid, 0);
+	if (ranges && fp_unwind_belongs(walk, ranges))
+		return;
+	for (int i = 0; i < FP_FOREBEARS; i++) {
+		task = BPF_CORE_READ(task, real_parent, group_leader);
+		if ((u32)BPF_CORE_READ(task, self_exec_id) != walk->exec_id)
+			return;
+		tgid = BPF_CORE_READ(task, tgid);
+		start = BPF_CORE_READ(task, start_boottime);
+		ranges = fp_unwind_ranges_at(tgid, 0);
+		if (ranges && ranges->start_boottime_ns == start &&
+		    ranges->exec_id == walk->exec_id) {
+			walk->tgid = tgid;
+			walk->start_boottime_ns = start;
+			return;
+		}
+	}
+}
+
+/* A walk at the registers that the scratch's walk has, first frame at `from`. Its limit is read
+ * from memory again: kernels refuse a loop that they know to have no turns. */
+static __always_inline void fp_walk_start(struct fp_scratch *scratch, u32 from)
+{
+	scratch->walk.limit = fp_max_user_frames - 1;
+	fp_walk_begin(&scratch->walk, scratch->frames, from, &scratch->hash);
 }
 
 /* Notes what a walk of `steps` steps came to; the last counts unless it could not be taken. */
-static __always_inline void fp_walk_done(struct fp_walk *walk, struct fp_scratch *scratch,
-					 struct task_struct *task, long steps,
-					 struct fp_hash *ret_hash)
+static __always_inline void fp_walk_done(struct fp_scratch *scratch, long steps)
 {
-	u64 main_top = task->mm->start_stack, thread_top = task->thread.fsbase;
+	struct fp_walk *walk = &scratch->walk;
 
-	*ret_hash = walk->hash;
+	scratch->hash = walk->hash;
 	scratch->record.user_len = walk->end == FP_WALK_END_DEPTH ? steps + 1 : steps;
 	scratch->record.walk_end = walk->end;
-	if (scratch->record.user_len == 1)
-		walk->last_frame = 0;
-	scratch->record.user_root_gap = fp_walk_root_gap(walk->last_frame, main_top, thread_top);
+	scratch->record.cannot = walk->cannot;
+	scratch->record.by_table = walk->by_table;
+	scratch->record.unwind_version = walk->version;
 }
 
-static __always_inline void fp_walk_user(struct fp_scratch *scratch, struct task_struct *task,
-					 const struct fp_user_registers *registers, u32 from,
-					 struct fp_hash *hash)
+/*
+ * Walks the current task from the registers that the scratch's walk has, with the scratch's hash.
+ * A function to the verifier too, checked once for all its callers.
+ */
+__weak __attribute__((noinline)) int fp_walk_current(struct fp_scratch *scratch, u32 from)
 {
-	struct fp_walk walk;
-	long steps;
+	struct fp_walk_loop loop;
 
-	fp_walk_begin(&walk, scratch, registers, from, hash);
-	steps = bpf_loop(fp_max_user_frames - 1, step_user_frame, &walk, 0);
-	fp_walk_done(&walk, scratch, task, steps, hash);
+	if (!scratch)
+		return 0; /* cannot be: callers have it */
+	fp_walk_start(scratch, from);
+	loop = (struct fp_walk_loop){ .walk = &scratch->walk, .frames = scratch->frames };
+	fp_walk_done(scratch,
+		     bpf_loop(*(volatile u32 *)&scratch->walk.limit, step_user_frame, &loop, 0));
+	return 0;
+}
+
+static __always_inline void fp_note_root_gap(struct fp_scratch *scratch, struct task_struct *task)
+{
+	scratch->record.user_root_gap =
+	    fp_walk_root_gap(scratch->walk.last_frame, task->mm->start_stack, task->thread.fsbase);
 }
 
 /* The kernel's own walk: for 32-bit programs, and for kernels where reading user memory in
@@ -220,21 +267,34 @@ static __always_inline void fp_take_user_stack(void *context, struct fp_scratch 
 	fp_hash_frames(scratch, from, count, hash);
 }
 
+static __always_inline void fp_no_user_side(struct fp_stack_record *record)
+{
+	record->user_len = 0;
+	record->walk_end = FP_WALK_END_NONE;
+	record->user_root_gap = ~0ULL;
+	record->by_table = 0;
+	record->unwind_version = 0;
+	record->cannot = 0;
+}
+
 /* The user side, behind the kernel side. One place to put another walker. */
 static __always_inline void fp_take_user_side(void *context, struct fp_scratch *scratch,
 					      struct task_struct *task,
 					      const struct fp_user_registers *registers, u32 from,
 					      struct fp_hash *hash)
 {
-	scratch->record.user_len = 0;
-	scratch->record.walk_end = FP_WALK_END_NONE;
-	scratch->record.user_root_gap = ~0ULL;
+	fp_no_user_side(&scratch->record);
 	if (!registers->known)
 		return;
-	if (fp_use_helper_walk || registers->compat)
+	if (fp_use_helper_walk || registers->compat) {
 		fp_take_user_stack(context, scratch, from, hash);
-	else
-		fp_walk_user(scratch, task, registers, from, hash);
+		return;
+	}
+	scratch->hash = *hash;
+	fp_walk_whose(scratch, task);
+	fp_walk_current(scratch, from);
+	*hash = scratch->hash;
+	fp_note_root_gap(scratch, task);
 }
 
 /*
@@ -243,30 +303,27 @@ static __always_inline void fp_take_user_side(void *context, struct fp_scratch *
  * end, when general registers and thread area are cleared, it is not yet where the new stack
  * begins.
  */
-static __always_inline bool fp_registers_stale(struct task_struct *task,
-					       const struct fp_user_registers *registers)
+static __always_inline bool fp_registers_stale(struct task_struct *task, const struct fp_walk *walk)
 {
-	u64 word;
+	u64 word, sp = walk->registers[FP_RSP];
 
 	if (!bpf_core_field_exists(task->in_execve) || !BPF_CORE_READ_BITFIELD(task, in_execve))
 		return false;
-	if (!registers->bp && !task->thread.fsbase && registers->sp != task->mm->start_stack)
+	if (!walk->registers[FP_RBP] && !task->thread.fsbase && sp != task->mm->start_stack)
 		return true;
-	return !fp_use_helper_walk &&
-	       bpf_probe_read_user(&word, sizeof(word), (const void *)registers->sp);
+	return !fp_use_helper_walk && bpf_probe_read_user(&word, sizeof(word), (const void *)sp);
 }
 
 /* User registers as they were when the task entered the kernel. */
-static __always_inline void fp_saved_registers(struct task_struct *task,
+static __always_inline void fp_saved_registers(struct task_struct *task, struct fp_walk *walk,
 					       struct fp_user_registers *ret)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
-	ret->ip = regs->ip;
-	ret->sp = regs->sp;
-	ret->bp = regs->bp;
+	walk->ip = regs->ip;
+	FP_COPY_REGISTERS(walk->registers, regs);
 	ret->compat = (regs->cs & 0xffff) == FP_USER32_CS;
-	ret->known = ret->ip != 0 && !fp_registers_stale(task, ret);
+	ret->known = walk->ip != 0 && !fp_registers_stale(task, walk);
 }
 
 /*
@@ -314,7 +371,8 @@ static __always_inline u64 fp_cgroup_id(struct task_struct *task)
 }
 
 /* Sends the frames, unless they were already sent in this epoch. A record that does not fit
- * leaves the entry unannounced, so that the next hit tries again. */
+ * leaves the entry unannounced, so that the next hit tries again. task: NULL when the record has
+ * its cgroup already. */
 static __always_inline void fp_announce(void *ring, struct fp_scratch *scratch,
 					struct task_struct *task, struct fp_count *entry,
 					struct fp_totals *totals)
@@ -324,7 +382,8 @@ static __always_inline void fp_announce(void *ring, struct fp_scratch *scratch,
 
 	if (entry->announced)
 		return;
-	scratch->record.cgroup_id = fp_cgroup_id(task);
+	if (task)
+		scratch->record.cgroup_id = fp_cgroup_id(task);
 	length = sizeof(struct fp_stack_record) + fp_walk_slot(frames) * sizeof(u64);
 	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > fp_ring_wakeup_bytes)
 		wakeup = BPF_RB_FORCE_WAKEUP;

@@ -84,9 +84,8 @@ static __always_inline void count_waker(struct fp_scratch *scratch, struct task_
 	scratch->record.kernel_thread = (task->flags & PF_KTHREAD) != 0;
 	scratch->record.kernel_len = 0;
 	scratch->record.kernel_truncated = 0;
+	fp_no_user_side(&scratch->record);
 	scratch->record.user_len = FP_PAIR_WORDS;
-	scratch->record.walk_end = FP_WALK_END_NONE;
-	scratch->record.user_root_gap = ~0ULL;
 	scratch->frames[0] = blocked.hi;
 	scratch->frames[1] = blocked.lo;
 	scratch->frames[2] = waker.hi;

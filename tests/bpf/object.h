@@ -4,6 +4,7 @@
 #pragma once
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <stdio.h>
 #include <unistd.h>

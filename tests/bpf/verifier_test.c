@@ -14,17 +14,18 @@
 
 #include <cmocka.h>
 
+#include "bpf/abi.h"
 #include "object.h"
 
-#define VERIFIED_BUDGET 100000u // a tenth of the kernel's limit
+#define VERIFIED_BUDGET 50000u // a twentieth of the kernel's limit; the most is 27,000
 
 enum hook { SCHED_EXIT, FEXIT, WAY_OUT, IRQ_WORK };
 
 struct variant {
 	const char *sentence;
 	enum hook hook;
-	bool helper_walk, no_prev_state, only_one, run_queue, wakers;
-	uint32_t cgroup_subsystem;
+	bool helper_walk, no_tables, no_prev_state, only_one, run_queue, wakers;
+	uint32_t cgroup_subsystem, max_user_frames;
 };
 
 static const struct variant variants[] = {
@@ -32,6 +33,8 @@ static const struct variant variants[] = {
 	{ "own walk, in an interrupt of our own", .hook = IRQ_WORK },
 	{ "own walk, stacks on the way out", .hook = WAY_OUT },
 	{ "own walk, at the end of schedule", .hook = FEXIT },
+	{ "own walk, without tables", .hook = SCHED_EXIT, .no_tables = true },
+	{ "own walk, without tables, on the way out", .hook = WAY_OUT, .no_tables = true },
 	{ "the kernel's walk", .hook = SCHED_EXIT, .helper_walk = true },
 	{ "the kernel's walk, on the way out, one process", .hook = WAY_OUT, .helper_walk = true,
 	  .only_one = true },
@@ -43,6 +46,9 @@ static const struct variant variants[] = {
 	  .wakers = true },
 	{ "with the run queue and wakers, fexit, one process", .hook = FEXIT, .only_one = true,
 	  .run_queue = true, .wakers = true },
+	{ "one user frame", .hook = WAY_OUT, .max_user_frames = 1 },
+	{ "as many user frames as can be", .hook = SCHED_EXIT,
+	  .max_user_frames = FP_MAX_USER_FRAMES },
 	{ "cgroups of a v1 controller", .hook = SCHED_EXIT, .cgroup_subsystem = 5 },
 	{ "cgroups of a v1 controller, on the way out", .hook = WAY_OUT, .cgroup_subsystem = 5 },
 };
@@ -91,14 +97,18 @@ static void choose(struct bpf_object *object, const struct variant *variant, boo
 		   bool trampolines)
 {
 	uint32_t tgid = variant->only_one ? 1 : 0;
+	uint32_t frames =
+	    variant->max_user_frames ? variant->max_user_frames : FP_DEFAULT_USER_FRAMES;
 
 	set_flag(object, "fp_use_helper_walk", variant->helper_walk);
+	set_flag(object, "fp_unwind_tables", !variant->no_tables);
 	set_flag(object, "fp_way_out", variant->hook == WAY_OUT);
 	set_flag(object, "fp_kick", variant->hook == IRQ_WORK);
 	set_flag(object, "fp_has_prev_state", !variant->no_prev_state);
 	set_flag(object, "fp_run_queue", variant->run_queue);
 	set_flag(object, "fp_wakers", variant->wakers);
 	assert_int_equal(set_variable(object, ".rodata", "fp_tgid", &tgid, 4), 0);
+	assert_int_equal(set_variable(object, ".rodata", "fp_max_user_frames", &frames, 4), 0);
 	assert_int_equal(
 	    set_variable(object, ".rodata", "fp_cgroup_subsystem", &variant->cgroup_subsystem, 4),
 	    0);

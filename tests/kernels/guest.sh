@@ -196,6 +196,7 @@ chmod 755 /bin/gcc
 programs() {
   section verifier bpf_verifier
   section testrun bpf_testrun
+  section unwind bpf_unwind_kernel
   section balance bpf_balance
   section doctor agentctl doctor
   profile_programs
