@@ -67,6 +67,14 @@
 		.help = "What the process table let go of to stay within its bounds.",             \
 	},
 
+#define UNWIND_FAILED_ROW(id, label, text, fix)                                                    \
+	[FP_M_UNWIND_FAILED_FIRST + FP_STOP_##id] = {                                              \
+		.name = "fleetprof_agent_unwind_tables_failed_total",                              \
+		.type = FP_METRIC_COUNTER,                                                         \
+		.labels = "reason=\"" label "\"",                                                  \
+		.help = "Unwind tables that could not be had, by reason.",                         \
+	},
+
 #define DROPPED_BATCHES_ROW(id, label, text)                                                       \
 	[FP_M_SPOOL_DROPPED_BATCHES_FIRST + FP_SPOOL_DROP_##id] = {                                \
 		.name = "fleetprof_agent_spool_dropped_batches_total",                             \
@@ -197,7 +205,41 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 	COUNTER(SYMBOL_TABLES_MADE, "symbol_tables_made_total",
 		"Symbol tables made since the collector asked for them."),
 	COUNTER(SYMBOL_TABLE_BYTES, "symbol_table_bytes_total", "Size of these."),
-	FP_PROCESS_EVICTIONS(EVICTED_ROW)
+	GAUGE(UNWIND_BYTES, "unwind_bytes",
+	      "Memory of unwind tables and what belongs to them, in the kernel's maps and beside."),
+	GAUGE(UNWIND_BYTES_MAX, "unwind_max_bytes", "Bound of that memory: unwind.memory."),
+	GAUGE(UNWIND_TABLES, "unwind_tables", "Builds whose unwind table is loaded."),
+	GAUGE(UNWIND_ROWS, "unwind_rows", "Rows of loaded unwind tables."),
+	GAUGE(UNWIND_RULES, "unwind_rules", "Different rules in them."),
+	GAUGE(UNWIND_PAGES, "unwind_pages", "Pages of 64 KiB of code that they cover."),
+	GAUGE(UNWIND_BUILDS, "unwind_builds", "Builds known to be mapped by processes in stacks."),
+	GAUGE(UNWIND_WAITING, "unwind_builds_waiting",
+	      "Builds met in stacks whose unwind table is to be asked for."),
+	GAUGE(UNWIND_PROCESSES, "unwind_processes", "Processes whose code mappings are followed."),
+	GAUGE(UNWIND_RANGES, "unwind_range_entries",
+	      "Entries with their code ranges in the kernel's map."),
+	COUNTER(UNWIND_ASKED, "unwind_tables_asked_total",
+		"Requests to the symbols role for an unwind table."),
+	SECONDS(UNWIND_ASKED_NS, COUNTER, "unwind_table_wait_seconds_total", NULL,
+		"Time from asking for an unwind table to the answer."),
+	COUNTER(UNWIND_LOADED, "unwind_tables_loaded_total", "Unwind tables loaded."),
+	COUNTER(UNWIND_EVICTED, "unwind_tables_evicted_total",
+		"Unwind tables that had to make room."),
+	COUNTER(UNWIND_NO_ROOM, "unwind_tables_without_room_total",
+		"Times that an unwind table found no room within unwind.memory."),
+	COUNTER(UNWIND_VERSIONS, "unwind_range_versions_total",
+		"Times that the code ranges of a process were written."),
+	COUNTER(UNWIND_PROCESSES_EVICTED, "unwind_processes_evicted_total",
+		"Processes whose ranges made room for those of others."),
+	COUNTER(UNWIND_RANGES_FAILED, "unwind_ranges_failed_total",
+		"Times that the kernel's map had no room for the ranges of a process."),
+	COUNTER(UNWIND_RECORDS, "unwind_stacks_total", "Different user stacks that arrived."),
+	COUNTER(UNWIND_RECORDS_BY_TABLE, "unwind_stacks_by_table_total",
+		"Of these, those with frames found by unwind table."),
+	COUNTER(UNWIND_RECORDS_CUT, "unwind_stacks_cut_total",
+		"Of these, those cut since other code was mapped than their walk went by."),
+	COUNTER(UNWIND_FRAMES_CUT, "unwind_frames_cut_total", "Frames cut off them."),
+	FP_STOPS(UNWIND_FAILED_ROW) FP_PROCESS_EVICTIONS(EVICTED_ROW)
 	    LABELLED(CGROUPS_FOUND, "control_groups_total", "result=\"found\"",
 		     "Control groups whose path was looked up by id."),
 	LABELLED(CGROUPS_GONE, "control_groups_total", "result=\"gone\"",

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "labels.h"
 #include "preflight_kernel.h"
+#include "unwind.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -73,11 +74,17 @@ static const struct fp_setting rows[] = {
 	ROW(limits, process_memory, SIZE, "16MiB", 1 * MIB, 4096 * MIB, true,
 	    "Memory for what is known of processes and their mappings; past it those that ended, "
 	    "then those seen longest ago are forgotten, counted, and read again when needed."),
-	ROW(limits, max_user_frames, U32, "127", 1, FP_MAX_FRAMES, true,
-	    "Frames of a user stack that are kept, innermost first."),
+	ROW(limits, max_user_frames, U32, "127", 1, FP_MAX_USER_FRAMES, true,
+	    "Frames of a user stack that are walked and kept at most, innermost first."),
 	PICK(limits, walk, "auto", walks, true,
 	     "Who walks user stacks: our frame-pointer walk or the kernel's helper; auto takes the "
 	     "helper only on kernels of agent.kernel_no_user_read."),
+	ROW(unwind, tables, BOOL, "no", 0, 0, true,
+	    "Walk code without frame pointers by tables made of its call frame information, see "
+	    "unwinding.md."),
+	ROW(unwind, memory, SIZE, "64MiB", FP_UNWIND_MEMORY_MIN, FP_UNWIND_MEMORY_MAX, true,
+	    "Memory for unwind tables and what belongs to them; past it those not met in stacks "
+	    "for longest make room."),
 	TIME(window, length, "60s", S, 3600 * S, true,
 	     "Length of the windows that profiles cover; one batch is spooled for each."),
 	ROW(window, jitter_percent, U32, "10", 0, 50, false,

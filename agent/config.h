@@ -38,6 +38,9 @@ struct fp_agent_config {
 	uint64_t limits_window_memory;
 	uint32_t limits_walk; // enum fp_walk_choice
 
+	bool unwind_tables;
+	uint64_t unwind_memory;
+
 	uint64_t window_length_ns;
 	uint32_t window_jitter_percent;
 	uint64_t window_drain_interval_ns;

@@ -361,6 +361,7 @@ static void release(struct fp_daemon *daemon)
 {
 	fp_control_freep(&daemon->control);
 	fp_session_freep(&daemon->session);
+	fp_unwind_freep(&daemon->unwind);
 	fp_names_freep(&daemon->names);
 	fp_daemon_symbols_free(&daemon->symbols);
 	fp_daemon_ship_end(daemon);

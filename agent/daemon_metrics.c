@@ -122,6 +122,7 @@ void fp_daemon_metrics_update(struct fp_daemon *daemon)
 	if (daemon->control)
 		set(daemon, FP_M_SNAPSHOTS, fp_control_snapshots(daemon->control));
 	set_names(daemon);
+	fp_daemon_unwind_metrics(daemon);
 	if (!daemon->session) // the last window of a session that is gone
 		return;
 	fp_daemon_session_stats(daemon, &stats);

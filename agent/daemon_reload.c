@@ -19,7 +19,8 @@ struct changes {
 static bool is_sampling(const struct fp_setting *row)
 {
 	return strcmp(row->section, "cpu") == 0 || strcmp(row->section, "off_cpu") == 0 ||
-	       strcmp(row->section, "limits") == 0 || strcmp(row->section, "labels") == 0;
+	       strcmp(row->section, "limits") == 0 || strcmp(row->section, "labels") == 0 ||
+	       strcmp(row->section, "unwind") == 0;
 }
 
 static void note(const struct fp_setting *row, struct changes *changes)

@@ -53,6 +53,7 @@ int fp_daemon_session_open(struct fp_daemon *daemon, struct fp_session **ret,
 	const struct fp_labeler_options labels = labels_of(daemon);
 	struct fp_session_config config = {
 		.names = daemon->names,
+		.unwind = fp_daemon_unwind(daemon),
 		.labels = &labels,
 		.process_memory_bytes = daemon->config.limits_process_memory,
 		.drain_interval_ns = daemon->config.window_drain_interval_ns,
@@ -72,6 +73,7 @@ int fp_daemon_open_snapshot(const struct fp_session_config *config, struct fp_se
 
 	fp_agent_config_sampler(&daemon->config, walk_by_helper(daemon), &host);
 	snapshot.names = daemon->names;
+	snapshot.unwind = fp_daemon_unwind(daemon);
 	snapshot.labels = &labels;
 	snapshot.process_memory_bytes = daemon->config.limits_process_memory;
 	snapshot.sampler.hook = host.hook;
@@ -256,6 +258,7 @@ int fp_daemon_session_reopen(struct fp_daemon *daemon)
 	daemon->session_source = NULL;
 	daemon->session = session;
 	finish_session(daemon, old);
+	fp_daemon_unwind_reload(daemon);
 	return watch_session(daemon);
 }
 

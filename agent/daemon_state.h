@@ -18,11 +18,13 @@
 #include "session.h"
 #include "ship.h"
 #include "spool.h"
+#include "unwind.h"
 
 #define FP_STOPPED_BUILDS_MAX 10
 
 struct fp_stopped_build { // of the last window, worst first; for `status` and the doctor
 	char path[256];
+	char reason[32]; // a label of FP_STOPS, "" when none is known
 	uint64_t stacks, stopped;
 };
 
@@ -72,6 +74,9 @@ struct fp_daemon {
 
 	// daemon_symbols
 	struct fp_daemon_symbols symbols;
+
+	// daemon_unwind
+	struct fp_unwind *unwind; // NULL: never wanted, or not to be had
 
 	struct fp_control *control;
 	bool reload_failed;
@@ -123,6 +128,15 @@ void fp_daemon_ship_end(struct fp_daemon *daemon); // SIGTERM, 10 s, SIGKILL
 void fp_daemon_names_start(struct fp_daemon *daemon);
 void fp_daemon_names_reload(struct fp_daemon *daemon);
 void fp_daemon_names_watch(struct fp_daemon *daemon); // says what has gone wrong since
+
+// daemon_unwind
+// Why walks do not go by tables, as a sentence; NULL: they do.
+const char *fp_daemon_unwind_off(const struct fp_daemon *daemon);
+// What a new session is to have: made when wanted for the first time; NULL: none.
+struct fp_unwind *fp_daemon_unwind(struct fp_daemon *daemon);
+void fp_daemon_unwind_reload(struct fp_daemon *daemon); // the sessions that it is for have begun
+void fp_daemon_unwind_status(const struct fp_daemon *daemon, struct fp_buf *json);
+void fp_daemon_unwind_metrics(struct fp_daemon *daemon);
 
 // daemon_reload
 void fp_daemon_reload(struct fp_daemon *daemon);

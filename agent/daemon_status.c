@@ -238,6 +238,8 @@ static void add_window(const struct fp_daemon *daemon, bool trusted, struct fp_b
 		add_number(json, "stacks", daemon->stopped_builds[i].stacks);
 		fp_buf_str(json, ",");
 		add_number(json, "stopped", daemon->stopped_builds[i].stopped);
+		fp_buf_str(json, ",");
+		add_text(json, "reason", daemon->stopped_builds[i].reason);
 		fp_buf_str(json, "}");
 	}
 	fp_buf_str(json, "]");
@@ -332,6 +334,7 @@ int fp_daemon_status(bool trusted, struct fp_buf *json, void *context)
 	add_session(daemon, json);
 	add_window(daemon, trusted, json);
 	add_names(daemon, json);
+	fp_daemon_unwind_status(daemon, json);
 	add_delivery(daemon, json);
 	add_warnings(daemon, json);
 	fp_buf_str(json, "}");

@@ -22,11 +22,20 @@ uint64_t fp_daemon_first_window_ns(const struct fp_daemon *daemon)
 	return length_ns - most_ns + (uint64_t)((double)place / UINT32_MAX * 2.0 * (double)most_ns);
 }
 
+// The reason for most of the walks that stopped in the build, of either profile.
+static const char *reason_of(const struct fp_profile *profile, uint32_t build)
+{
+	const char *reason = fp_quality_worst_stop(profile, FP_PROFILE_CPU, build);
+
+	return reason ? reason : fp_quality_worst_stop(profile, FP_PROFILE_OFF_CPU, build);
+}
+
 static void remember_build(struct fp_daemon *daemon, const struct fp_profile *profile,
 			   const struct fp_build_quality *build)
 {
 	struct fp_stopped_build *rows = daemon->stopped_builds;
 	size_t place = daemon->stopped_builds_count;
+	const char *reason = reason_of(profile, build->build);
 
 	while (place > 0 && rows[place - 1].stopped < build->stopped)
 		place--;
@@ -40,20 +49,40 @@ static void remember_build(struct fp_daemon *daemon, const struct fp_profile *pr
 	    (struct fp_stopped_build){ .stacks = build->stacks, .stopped = build->stopped };
 	snprintf(rows[place].path, sizeof(rows[place].path), "%s",
 		 fp_profile_str(profile, profile->builds[build->build].path));
+	snprintf(rows[place].reason, sizeof(rows[place].reason), "%s", reason ? reason : "");
+}
+
+// Stacks on the CPU and off it together.
+static void remember_builds(struct fp_daemon *daemon, const struct fp_profile *profile)
+{
+	static const enum fp_profile_type types[] = { FP_PROFILE_CPU, FP_PROFILE_OFF_CPU };
+	FP_AUTOFREE struct fp_build_quality *sums =
+	    calloc((size_t)profile->builds_count + 1, sizeof(*sums));
+
+	daemon->stopped_builds_count = 0;
+	for (size_t i = 0; sums && i < FP_ARRAY_SIZE(types); i++) {
+		const struct fp_quality *quality = &profile->quality[types[i]];
+
+		for (uint32_t j = 0; j < quality->builds_count; j++) {
+			const struct fp_build_quality *row = &quality->builds[j];
+
+			sums[row->build].build = row->build;
+			sums[row->build].stacks += row->stacks;
+			sums[row->build].stopped += row->stopped;
+		}
+	}
+	for (uint32_t i = 0; sums && i < profile->builds_count; i++)
+		if (sums[i].stopped)
+			remember_build(daemon, profile, &sums[i]);
 }
 
 static void remember(struct fp_daemon *daemon, const struct fp_profile *profile)
 {
-	const struct fp_quality *cpu = &profile->quality[FP_PROFILE_CPU];
-
 	daemon->windows++;
 	daemon->last_window_realtime_ns = profile->end_realtime_ns;
 	for (int type = 0; type < FP_PROFILE_TYPES; type++)
 		daemon->last_samples[type] = profile->quality[type].counters[FP_QUALITY_SAMPLES];
-	daemon->stopped_builds_count = 0;
-	for (uint32_t i = 0; i < cpu->builds_count; i++)
-		if (cpu->builds[i].stopped && cpu->builds[i].build < profile->builds_count)
-			remember_build(daemon, profile, &cpu->builds[i]);
+	remember_builds(daemon, profile);
 }
 
 static void note_put(struct fp_daemon *daemon, const struct fp_profile *profile, int r)

@@ -103,6 +103,7 @@ struct fp_mapset *fp_mapset_clone(struct fp_mapset_pool *pool, const struct fp_m
 	clone->read_ns = set->read_ns;
 	clone->since_ns = set->since_ns;
 	clone->read_count = set->read_count;
+	clone->stamp = set->stamp;
 	for (uint32_t i = 0; i < set->live_count; i++)
 		fp_files_ref(&pool->files, set->live[i].file);
 	for (uint32_t i = 0; i < set->old_count; i++)
@@ -210,6 +211,11 @@ static void note_file(const struct fp_mapset_pool *pool, struct fp_mapset *set, 
 	set->has_unidentified |= file->kind == FP_FILE_REGULAR && file->build_id_len == 0;
 }
 
+static void changed(struct fp_mapset_pool *pool, struct fp_mapset *set)
+{
+	set->stamp = ++pool->stamps;
+}
+
 // Keeps the better of two descriptions of the same file in *kept; the other's reference goes.
 static void merge_file(struct fp_mapset_pool *pool, uint32_t *kept, uint32_t other)
 {
@@ -261,11 +267,14 @@ static void replace(struct fp_mapset_pool *pool, struct fp_mapset *set, uint32_t
 	memcpy(set->live + low, pieces, count * sizeof(*pieces));
 	set->live_count = set->live_count - (high - low) + count;
 	pool->mappings = pool->mappings - (high - low) + count;
+	changed(pool, set);
 }
 
 static void put_again(struct fp_mapset_pool *pool, struct fp_mapset *set, struct fp_mapping *known,
 		      const struct fp_mapping *mapping)
 {
+	uint32_t file = known->file;
+
 	// Memory of no file is made writable and executable again by who compiles into it.
 	if (is_guess(set, known, mapping) && known->start == mapping->start &&
 	    known->end == mapping->end &&
@@ -275,6 +284,8 @@ static void put_again(struct fp_mapset_pool *pool, struct fp_mapset *set, struct
 			set->newest_ns = known->from_ns;
 	}
 	merge_file(pool, &known->file, mapping->file);
+	if (known->file != file)
+		changed(pool, set);
 }
 
 static int insert(struct fp_mapset_pool *pool, struct fp_mapset *set,
@@ -370,6 +381,7 @@ int fp_mapset_reconcile(struct fp_mapset_pool *pool, struct fp_mapset *set,
 	set->live_count = count;
 	set->complete = true;
 	set->read_count = count;
+	changed(pool, set);
 	return 0;
 }
 
@@ -388,6 +400,7 @@ void fp_mapset_drop_live(struct fp_mapset_pool *pool, struct fp_mapset *set)
 	pool->bytes -= set->live_capacity * sizeof(*set->live);
 	fp_free_ptr(&set->live);
 	set->live_count = set->live_capacity = 0;
+	changed(pool, set);
 }
 
 int fp_mapset_fill_gap(struct fp_mapset_pool *pool, struct fp_mapset *set, uint64_t address,
@@ -407,6 +420,7 @@ int fp_mapset_fill_gap(struct fp_mapset_pool *pool, struct fp_mapset *set, uint6
 	set->live[at] = part(mapping, low, high);
 	set->live_count++;
 	pool->mappings++;
+	changed(pool, set);
 	if (set->newest_ns < mapping->from_ns)
 		set->newest_ns = mapping->from_ns;
 	return 0;

@@ -34,6 +34,7 @@ struct fp_mapset {
 	uint64_t since_ns;   // what was found then is taken to hold since
 	uint32_t read_count; // live mappings then
 	uint64_t dropped_ns; // sparse: what was held before is forgotten since then
+	uint64_t stamp;	     // of what is live: never the same for two that differ; 0: nothing yet
 };
 
 // What sets have in common: the files, and a budget to count against.
@@ -41,6 +42,7 @@ struct fp_mapset_pool {
 	struct fp_files files;
 	uint64_t mappings; // live and superseded, over all sets
 	uint64_t bytes;	   // of sets and their arrays
+	uint64_t stamps;   // given so far
 };
 
 struct fp_mapset *fp_mapset_new(struct fp_mapset_pool *pool,

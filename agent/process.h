@@ -101,8 +101,9 @@ struct fp_process_view { // what one stack record needs; valid until the next ta
 	uint32_t executable_file; // its file index, or UINT32_MAX
 	uint32_t parent_tgid;	  // 0: not known
 	uint64_t exec_ns;	  // when the generation began; 0: before we looked
-	bool has_anon;		  // some executable mapping belongs to no file: JIT names may exist
-	bool has_unidentified;	  // some file has no build-ID from the kernel
+	uint64_t stamp; // the same in two views of one table: the same mappings; 0: not to be told
+	bool has_anon;	// some executable mapping belongs to no file: JIT names may exist
+	bool has_unidentified; // some file has no build-ID from the kernel
 	bool partial; // too many mappings to be held: an address that none covers may have one
 };
 // What kind of memory a mapping name of the kernel stands for.
@@ -116,7 +117,14 @@ const struct fp_mapping *fp_process_view_at(const struct fp_process_view *view, 
 // changed, before any stack of it came. False when no stack told its start time yet.
 bool fp_process_table_instance(const struct fp_process_table *table, uint32_t tgid,
 			       uint64_t *ret_start_ns, uint64_t *ret_exec_ns);
+// Whether the last instance of the tgid runs, as far as events tell.
+bool fp_process_table_runs(const struct fp_process_table *table, uint32_t tgid);
 // The instance and generation that the record was taken in; an instance asked about is kept
 // until fp_process_table_retire. -ESRCH: never seen and gone.
 int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_record *record,
 			  struct fp_process_view *ret);
+// What a running instance has mapped now, as far as it is known for sure without reading /proc.
+// start_ns and exec_id as in its stack records; both 0: the newest instance of the tgid. -ESRCH: it
+// is not known, has ended, runs another program by now, or is to be read again.
+int fp_process_table_view_now(struct fp_process_table *table, uint32_t tgid, uint64_t start_ns,
+			      uint32_t exec_id, struct fp_process_view *ret);

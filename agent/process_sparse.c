@@ -24,7 +24,7 @@ void fp_process_make_sparse(struct fp_process_table *table, struct fp_mapset *se
 }
 
 struct wanted {
-	uint64_t addresses[FP_MAX_FRAMES]; // ascending
+	uint64_t addresses[FP_MAX_USER_FRAMES]; // ascending
 	uint32_t count;
 };
 
@@ -109,7 +109,7 @@ int fp_process_look_up(struct fp_process_table *table, struct fp_process *proces
 	int r;
 
 	if (process->exit_ns != 0 || fp_process_newest(process)->set != set ||
-	    record->time_ns < set->dropped_ns || record->user_len > FP_MAX_FRAMES)
+	    record->time_ns < set->dropped_ns || record->user_len > FP_MAX_USER_FRAMES)
 		return 0;
 	want(set, record, &wanted);
 	if (wanted.count == 0)

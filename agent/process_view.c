@@ -207,12 +207,35 @@ static void executable_name(struct fp_process_table *table, const struct fp_maps
 	table->executable[len] = '\0';
 }
 
+static int view_generation(struct fp_process_table *table, const struct fp_process *process,
+			   const struct fp_generation *generation, uint64_t time_ns,
+			   struct fp_process_view *ret)
+{
+	struct fp_process_view result = { 0 };
+	int r = fp_mapset_at(generation->set, time_ns, &table->scratch, &result.mappings,
+			     &result.count);
+
+	if (r < 0)
+		return r;
+	executable_name(table, generation->set);
+	result.files = table->pool.files.files;
+	result.executable = table->executable;
+	result.executable_file = generation->set->executable;
+	result.parent_tgid = process->parent_tgid;
+	result.exec_ns = generation->from_ns;
+	if (result.mappings == generation->set->live)
+		result.stamp = generation->set->stamp;
+	result.has_anon = generation->set->has_anon;
+	result.has_unidentified = generation->set->has_unidentified;
+	result.partial = generation->set->sparse;
+	*ret = result;
+	return 0;
+}
+
 static int view(struct fp_process_table *table, struct fp_process *process,
 		const struct fp_stack_record *record, struct fp_process_view *ret)
 {
 	struct fp_generation *generation = generation_of(process, record);
-	struct fp_process_view result = { 0 };
-	int r;
 
 	if (!generation || !generation->set->complete) {
 		// No event will tell that it is over: let it be retired and looked for again.
@@ -224,21 +247,24 @@ static int view(struct fp_process_table *table, struct fp_process *process,
 		generation->exec_id = record->exec_id;
 		generation->exec_id_known = true;
 	}
-	r = fp_mapset_at(generation->set, record->time_ns, &table->scratch, &result.mappings,
-			 &result.count);
-	if (r < 0)
-		return r;
-	executable_name(table, generation->set);
-	result.files = table->pool.files.files;
-	result.executable = table->executable;
-	result.executable_file = generation->set->executable;
-	result.parent_tgid = process->parent_tgid;
-	result.exec_ns = generation->from_ns;
-	result.has_anon = generation->set->has_anon;
-	result.has_unidentified = generation->set->has_unidentified;
-	result.partial = generation->set->sparse;
-	*ret = result;
-	return 0;
+	return view_generation(table, process, generation, record->time_ns, ret);
+}
+
+int fp_process_table_view_now(struct fp_process_table *table, uint32_t tgid, uint64_t start_ns,
+			      uint32_t exec_id, struct fp_process_view *ret)
+{
+	struct fp_process *process = fp_process_get(table, tgid);
+	const struct fp_generation *newest;
+
+	while (process && start_ns && process->start_ns != start_ns)
+		process = process->older;
+	if (!process || process->exit_ns != 0 || process->known_losses != table->losses)
+		return -ESRCH;
+	newest = fp_process_newest(process);
+	if (!newest->set->complete || newest->set->failed ||
+	    (exec_id && (!newest->exec_id_known || newest->exec_id != exec_id)))
+		return -ESRCH;
+	return view_generation(table, process, newest, UINT64_MAX, ret);
 }
 
 int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_record *record,

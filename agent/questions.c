@@ -9,7 +9,7 @@
 void fp_questions_free(struct fp_questions *questions)
 {
 	free(questions->records);
-	*questions = (struct fp_questions){ 0 };
+	*questions = (struct fp_questions){ .unwind = questions->unwind };
 }
 
 int fp_questions_note(struct fp_questions *questions, const struct fp_stack_record *record)
@@ -84,17 +84,20 @@ static void ask_address(struct fp_resolver *resolver, const struct fp_stack_reco
 }
 
 // Looking at the process at all is worth it: it is read now, while it runs.
-static int ask(struct fp_resolver *resolver, const struct fp_stack_record *record, bool jit)
+static int ask(struct fp_resolver *resolver, const struct fp_stack_record *record, bool jit,
+	       uint64_t *ret_stamp)
 {
 	const uint64_t *addresses = (const uint64_t *)record->frames + record->kernel_len;
 	struct fp_process_view view;
 	int r;
 
-	if (record->kernel_thread || record->user_len > FP_MAX_FRAMES)
+	*ret_stamp = 0;
+	if (record->kernel_thread || record->user_len > FP_MAX_USER_FRAMES)
 		return 0;
 	r = fp_process_table_view(resolver->processes, record, &view);
 	if (r < 0)
 		return r == -ESRCH ? 0 : r;
+	*ret_stamp = view.stamp;
 	if (!resolver->names)
 		return 0;
 	if (view.has_anon)
@@ -113,11 +116,13 @@ int fp_questions_ask_early(struct fp_questions *questions, struct fp_resolver *r
 
 	for (size_t i = 0; i < questions->count && r == 0; i++) {
 		const struct fp_new_record *new = &questions->records[i];
-		const struct fp_stack_record *record =
-		    fp_records_find(records, new->set, &new->key);
+		struct fp_stack_record *record = fp_records_own(records, new->set, &new->key);
+		uint64_t stamp;
 
 		if (record)
-			r = ask(resolver, record, false);
+			r = ask(resolver, record, false, &stamp);
+		if (record && r == 0)
+			r = fp_unwind_record(questions->unwind, record, stamp);
 	}
 	questions->count = 0;
 	return r;
@@ -125,5 +130,7 @@ int fp_questions_ask_early(struct fp_questions *questions, struct fp_resolver *r
 
 int fp_questions_ask(struct fp_resolver *resolver, const struct fp_stack_record *record)
 {
-	return ask(resolver, record, true);
+	uint64_t stamp;
+
+	return ask(resolver, record, true, &stamp);
 }

@@ -74,8 +74,8 @@ static record_pointer get(const struct fp_hashmap *map, const struct fp_key *key
 	return slot ? *slot : NULL;
 }
 
-const struct fp_stack_record *fp_records_find(struct fp_records *records, uint32_t set,
-					      const struct fp_key *key)
+struct fp_stack_record *fp_records_own(struct fp_records *records, uint32_t set,
+				       const struct fp_key *key)
 {
 	record_pointer record = get(&records->live[set & 1], key);
 
@@ -92,6 +92,12 @@ const struct fp_stack_record *fp_records_find(struct fp_records *records, uint32
 			return NULL;
 	}
 	return record;
+}
+
+const struct fp_stack_record *fp_records_find(struct fp_records *records, uint32_t set,
+					      const struct fp_key *key)
+{
+	return fp_records_own(records, set, key);
 }
 
 static int park(struct fp_records *records, struct fp_hashmap *live)

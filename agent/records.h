@@ -31,5 +31,8 @@ int fp_records_add(struct fp_records *records, const struct fp_stack_record *rec
 // The record of key for a count of set, or NULL. Valid until the next call.
 const struct fp_stack_record *fp_records_find(struct fp_records *records, uint32_t set,
 					      const struct fp_key *key);
+// The same to be changed, as long as it does not grow.
+struct fp_stack_record *fp_records_own(struct fp_records *records, uint32_t set,
+				       const struct fp_key *key);
 // The set has been resolved: lets go of its records, or parks them.
 int fp_records_end_epoch(struct fp_records *records, uint32_t set);

@@ -20,7 +20,7 @@ struct stack_builder {
 	struct fp_process_view view; // valid unless process_unknown
 	bool cut;		     // user side ended at an address that no mapping covers
 	uint32_t count;
-	uint32_t frames[2 * FP_MAX_FRAMES + 1];
+	uint32_t frames[FP_MAX_FRAMES + FP_MAX_USER_FRAMES + 1];
 };
 
 static int add_named(struct stack_builder *stack, enum fp_frame_kind kind, const char *name)
@@ -206,6 +206,7 @@ static int add_user_frame(struct stack_builder *stack, uint32_t index)
 		return r;
 	stack->count++;
 	stack->resolved->stop_build = frame.build;
+	stack->resolved->stop_jit = fp_file_may_be_jit(&stack->view.files[mapping->file]);
 	return 0;
 }
 
@@ -217,6 +218,8 @@ static enum fp_walk_end walk_end_of(const struct stack_builder *stack)
 
 	if (stack->cut)
 		return FP_WALK_END_BROKEN; // a wrong frame pointer led astray
+	if (end == FP_WALK_END_OUTERMOST)
+		return end; // proven, of one frame as well
 	if (record->user_len >= 2 && end != FP_WALK_END_DEPTH &&
 	    record->user_root_gap <= ROOT_GAP_MAX)
 		return FP_WALK_END_ROOT;
@@ -225,6 +228,36 @@ static enum fp_walk_end walk_end_of(const struct stack_builder *stack)
 	if (end == FP_WALK_END_ROOT && record->user_len < 2)
 		return FP_WALK_END_BROKEN;
 	return end;
+}
+
+// Why a walk stopped short where it did; see agent/unwind.h for what the record says.
+static enum fp_stop stop_of(const struct stack_builder *stack)
+{
+	static const enum fp_stop cannots[FP_UNWIND_CANNOT_COUNT] = {
+		[FP_UNWIND_CANNOT_EXPRESSION] = FP_STOP_EXPRESSION,
+		[FP_UNWIND_CANNOT_REGISTER] = FP_STOP_REGISTER,
+		[FP_UNWIND_CANNOT_RETURN_ADDRESS] = FP_STOP_RETURN_ADDRESS,
+		[FP_UNWIND_CANNOT_RANGE] = FP_STOP_RANGE,
+		[FP_UNWIND_CANNOT_MALFORMED] = FP_STOP_ENTRY,
+		[FP_UNWIND_CANNOT_RULES_FULL] = FP_STOP_RULES_FULL,
+		[FP_UNWIND_CANNOT_ROWS_FULL] = FP_STOP_ROWS_FULL,
+	};
+
+	switch (stack->resolved->walk_end) {
+	case FP_WALK_END_CANNOT:
+		return cannots[stack->record->cannot];
+	case FP_WALK_END_ASTRAY:
+		return FP_STOP_ASTRAY;
+	case FP_WALK_END_STALE:
+		return FP_STOP_STALE;
+	case FP_WALK_END_FAULT:
+		return FP_STOP_MEMORY;
+	case FP_WALK_END_BROKEN:
+	case FP_WALK_END_NO_TABLE:
+		return stack->resolver->by_table ? (enum fp_stop)stack->record->stop : FP_STOP_OFF;
+	default:
+		return FP_STOP_NONE;
+	}
 }
 
 static int add_user_side(struct stack_builder *stack)
@@ -243,6 +276,10 @@ static int add_user_side(struct stack_builder *stack)
 			return r;
 	}
 	stack->resolved->walk_end = walk_end_of(stack);
+	stack->resolved->stop = stop_of(stack);
+	stack->resolved->frames_by_table = stack->record->by_table < stack->record->user_len
+					       ? stack->record->by_table
+					       : stack->record->user_len;
 	return 0;
 }
 
@@ -302,8 +339,9 @@ static int add_frames(struct stack_builder *stack)
 
 static bool record_sane(const struct fp_stack_record *record)
 {
-	return record->kernel_len <= FP_MAX_FRAMES && record->user_len <= FP_MAX_FRAMES &&
-	       record->walk_end < FP_WALK_END_COUNT;
+	return record->kernel_len <= FP_MAX_FRAMES && record->user_len <= FP_MAX_USER_FRAMES &&
+	       record->walk_end < FP_WALK_END_COUNT && record->stop < FP_STOP_COUNT &&
+	       record->cannot < FP_UNWIND_CANNOT_COUNT;
 }
 
 int fp_resolver_resolve(struct fp_resolver *resolver, const struct fp_stack_record *record,

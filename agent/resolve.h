@@ -18,6 +18,7 @@ struct fp_resolver {
 	struct fp_kernel_map *kernel;
 	struct fp_labeler *labeler;
 	struct fp_names *names; // NULL: the kernel's build-IDs only, no JIT names
+	bool by_table;		// walks go by unwind tables
 };
 
 struct fp_resolved {
@@ -26,8 +27,11 @@ struct fp_resolved {
 	// What the caller adds to the quality record, times the sample's count.
 	uint32_t frames, frames_no_build_id, frames_anon, frames_unmapped;
 	uint32_t frames_jit;	   // named by a perf map
-	enum fp_walk_end walk_end; // ROOT only if the walk is proven whole
+	enum fp_walk_end walk_end; // ROOT or OUTERMOST only if the walk is whole
+	uint32_t frames_by_table;  // user frames that an unwind table led to
 	uint32_t stop_build;	   // build of the last user frame, FP_NO_BUILD when none
+	enum fp_stop stop;	   // why the walk stopped there, when it stopped short
+	bool stop_jit;		   // it is JITed code
 	bool has_user;
 	bool process_unknown;
 	bool provisional; // to be resolved anew in the next epoch: names may come or change

@@ -185,6 +185,28 @@ uint32_t fp_sampler_cgroup_subsystem(const struct fp_sampler *sampler)
 	return sampler->cgroup_subsystem;
 }
 
+struct fp_unwind_maps fp_sampler_unwind_maps(const struct fp_sampler *sampler)
+{
+	const struct fleetprof_bpf *skeleton = sampler->skeleton;
+
+	if (!fp_sampler_by_table(sampler))
+		return (struct fp_unwind_maps){ -1, -1, -1, -1 };
+	return (struct fp_unwind_maps){
+		.pages = bpf_map__fd(skeleton->maps.unwind_pages),
+		.rows = bpf_map__fd(skeleton->maps.unwind_rows),
+		.rules = bpf_map__fd(skeleton->maps.unwind_rules),
+		.ranges = bpf_map__fd(skeleton->maps.unwind_ranges),
+	};
+}
+
+int fp_unwind_chunk_new(void)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+
+	return bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_chunk", sizeof(uint32_t),
+			      sizeof(struct fp_unwind_chunk), 1, &options);
+}
+
 static uint64_t map_memlock(int fd)
 {
 	char path[64], line[128];

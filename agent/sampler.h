@@ -26,6 +26,14 @@ const char *fp_offcpu_hook_name(enum fp_offcpu_hook hook); // "irq_work", …
 // has no such hook, -ETIME its interrupt does not come, else what libbpf says.
 int fp_sampler_try_irq_work(void);
 
+// Maps of unwind tables, as bpf/abi.h describes them, for the agent to fill while programs run.
+struct fp_unwind_maps {
+	int pages;  // array of FP_UNWIND_PAGES words, can be mapped into memory
+	int rows;   // array of FP_UNWIND_CHUNKS maps; its slots take what fp_unwind_chunk_new makes
+	int rules;  // array of FP_UNWIND_RULES, can be mapped; number 0 is FP_UNWIND_GAP
+	int ranges; // hash of FP_UNWIND_RANGES_ENTRIES
+};
+
 struct fp_sampler_config {
 	uint32_t cpu_hz; // 0: no CPU profile
 	bool off_cpu;
@@ -40,8 +48,10 @@ struct fp_sampler_config {
 	bool kernel_threads_off_cpu; // count kernel threads' sleeps too
 	uint32_t count_entries;	     // stacks per source and epoch; 0: default by CPUs
 	uint32_t ring_bytes;	     // per source, a power of two of pages; 0: default by CPUs
-	uint32_t max_user_frames;    // 1..127; 0: 127
-	bool use_helper_walk;	     // bpf_get_stack instead of our frame-pointer walk
+	uint32_t max_user_frames;    // 1 to FP_MAX_USER_FRAMES; 0: 127
+	bool use_helper_walk;	     // bpf_get_stack instead of our walk: no tables either
+	bool unwind_tables;	     // walk by the tables that fp_sampler_unwind_maps are given
+	const struct fp_unwind_maps *unwind_maps; // that the programs use; NULL: of their own
 };
 
 struct fp_sampler;
@@ -98,6 +108,9 @@ int fp_sampler_drain(struct fp_sampler *sampler, fp_record_fn record_fn, fp_coun
 // seconds, they count whole when they end, and the epoch's cut_missed says so.
 void fp_sampler_cut(struct fp_sampler *sampler, uint64_t end_ns);
 
+// Whether a visit could not be ended: its program may run on for as long as the sampler lives.
+bool fp_sampler_visit_hangs(const struct fp_sampler *sampler);
+
 // Entries of the fullest map in this epoch.
 uint32_t fp_epoch_entries(const struct fp_epoch *epoch);
 // What intervals are kept by now; see struct fp_offcpu_control.
@@ -112,6 +125,12 @@ uint64_t fp_sampler_map_bytes(const struct fp_sampler *sampler); // Σ memlock o
 // What cgroup_id of the records is of: FP_CGROUP_V2 or a controller of agent/cgroup.h.
 uint32_t fp_sampler_cgroup_subsystem(const struct fp_sampler *sampler);
 uint32_t fp_sampler_capacity(const struct fp_sampler *sampler); // entries per map
+// The maps of unwind tables that the programs use; the descriptors stay whose they are. All -1 without unwind_tables or with use_helper_walk.
+struct fp_unwind_maps fp_sampler_unwind_maps(const struct fp_sampler *sampler);
+// A map for one slot of `rows`: an array of one struct fp_unwind_chunk, can be mapped. Who takes it
+// out of its slot keeps the descriptor open for a grace period: before 6.7 (6.1.75) the kernel frees
+// it at once, whoever still reads it. Returns the descriptor, the caller's, or -errno.
+int fp_unwind_chunk_new(void);
 // Nanoseconds and runs per program from the kernel's statistics (0 unless they are enabled).
 int fp_sampler_run_time(const struct fp_sampler *sampler, enum fp_program program, uint64_t *ret_ns,
 			uint64_t *ret_runs);

@@ -69,6 +69,34 @@ static bool hook_possible(const struct fp_sampler *sampler, const struct btf *bt
 	return hook != FP_HOOK_SCHED_EXIT || fp_btf_tracepoint_arguments(btf, "sched_exit_tp") > 0;
 }
 
+bool fp_sampler_by_table(const struct fp_sampler *sampler)
+{
+	return sampler->config.unwind_tables && !sampler->config.use_helper_walk;
+}
+
+// Without tables nothing is ever looked up in their maps, but the programs name them.
+static int choose_unwinding(struct fp_sampler *sampler)
+{
+	struct fleetprof_bpf *skeleton = sampler->skeleton;
+	struct bpf_map *maps[] = { skeleton->maps.unwind_pages, skeleton->maps.unwind_rows,
+				   skeleton->maps.unwind_rules, skeleton->maps.unwind_ranges };
+	const struct fp_unwind_maps none = { -1, -1, -1, -1 };
+	const struct fp_unwind_maps *given =
+	    sampler->config.unwind_maps ? sampler->config.unwind_maps : &none;
+	const int fds[] = { given->pages, given->rows, given->rules, given->ranges };
+	bool by_table = fp_sampler_by_table(sampler);
+	int error = 0;
+
+	skeleton->rodata->fp_unwind_tables = by_table;
+	for (size_t i = 0; i < FP_ARRAY_SIZE(maps) && !error; i++) {
+		if (!by_table)
+			error = bpf_map__set_max_entries(maps[i], 1);
+		else if (fds[i] >= 0)
+			error = bpf_map__reuse_fd(maps[i], fds[i]);
+	}
+	return error;
+}
+
 static void choose_programs(struct fp_sampler *sampler, const struct btf *btf)
 {
 	struct fleetprof_bpf *skeleton = sampler->skeleton;
@@ -159,7 +187,7 @@ static int open_skeleton(struct fp_sampler *sampler, const struct btf *btf,
 	size_maps(sampler);
 	choose_programs(sampler, btf);
 	choose_cgroups(sampler, btf);
-	return 0;
+	return choose_unwinding(sampler);
 }
 
 // Without the visit of blocked tasks where the kernel does not take it (before 5.18).

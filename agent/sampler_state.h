@@ -36,6 +36,8 @@ struct fp_sampler {
 int fp_sampler_load(struct fp_sampler *sampler);
 // The programs that belong to one of the abi's; NULL: counted by another one's runs.
 struct bpf_program *fp_sampler_program(const struct fp_sampler *sampler, enum fp_program program);
+// Whether walks go by unwind tables.
+bool fp_sampler_by_table(const struct fp_sampler *sampler);
 // What the first epoch's intervals are kept by.
 void fp_sampler_control_start(struct fp_sampler *sampler);
 // Those that are blocked already are away from now on. Without the visit they count from their

@@ -192,3 +192,8 @@ void fp_sampler_cut(struct fp_sampler *sampler, uint64_t end_ns)
 	sampler->cut_missed += error != 0;
 	sampler->cut_ns = end_ns;
 }
+
+bool fp_sampler_visit_hangs(const struct fp_sampler *sampler)
+{
+	return sampler->visits_hang;
+}

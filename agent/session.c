@@ -8,20 +8,107 @@
 #include "sideband.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 
 #define HOTPLUG_INTERVAL_NS FP_NS_PER_S
 // An ended process that no stack was asked about is kept this long, and for one poll: one of its
 // stacks may wait behind another that is just being written.
 #define LINGER_NS FP_NS_PER_S
+// A program that begins is to have its ranges before its first sample: its exec and the first things
+// that it maps, some 400 bytes of events, wake us. But not more often than that: what starts in a
+// loop costs us 125 looks a second at most, of some 50 us each.
+#define WAKE_BYTES	 512u
+#define WAKE_INTERVAL_MS 8
+#define PRELOAD_NS	 (2 * FP_NS_PER_S)
 
 static int watch(struct fp_session *session, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
 
 	return epoll_ctl(session->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static int watch_events(struct fp_session *session)
+{
+	int error;
+
+	if (session->unwind.unwind) {
+		session->wake_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		error = session->wake_fd < 0 ? -errno : watch(session, session->wake_fd);
+		if (error)
+			return error;
+	}
+	return watch(session, fp_sideband_fd(session->sideband));
+}
+
+// Whether process events may wake us.
+static int let_events_wake(struct fp_session *session, bool may)
+{
+	static const struct itimerspec soon = { .it_value.tv_nsec =
+						    WAKE_INTERVAL_MS * FP_NS_PER_MS };
+	int fd = fp_sideband_fd(session->sideband);
+	struct epoll_event event = { .events = may ? EPOLLIN : 0, .data.fd = fd };
+
+	session->events_wait = !may;
+	if (!may && timerfd_settime(session->wake_fd, 0, &soon, NULL))
+		return -errno;
+	return epoll_ctl(session->epoll_fd, EPOLL_CTL_MOD, fd, &event) ? -errno : 0;
+}
+
+// After events the next ones wait for the timer, which comes soon: a program that has begun is about
+// to map its libraries. When it finds none, the next wake again.
+static int pace_events(struct fp_session *session, bool any)
+{
+	uint64_t times;
+
+	if (session->wake_fd < 0)
+		return 0;
+	if (session->events_wait && read(session->wake_fd, &times, sizeof(times)) != sizeof(times))
+		return 0; // it is not yet time
+	if (any || session->events_wait)
+		return let_events_wake(session, !any);
+	return 0;
+}
+
+// A snapshot begins with the tables of its process, unless they take too long: then what is missing
+// comes while it runs.
+static void await_tables(struct fp_session *session)
+{
+	struct fp_names *names = session->config.names;
+	uint64_t end_ns = fp_monotonic_ns() + PRELOAD_NS, now_ns;
+
+	if (!names)
+		return;
+	while ((now_ns = fp_monotonic_ns()) < end_ns && fp_unwind_preloading(&session->unwind)) {
+		struct pollfd fd = { .fd = fp_names_fd(names), .events = POLLIN };
+
+		if (fp_names_pump(names) < 0)
+			return;
+		if (fp_unwind_preloading(&session->unwind))
+			poll(&fd, 1, (int)((end_ns - now_ns) / FP_NS_PER_MS) + 1);
+	}
+}
+
+static void begin_unwinding(struct fp_session *session)
+{
+	struct fp_sampler_config *sampler = &session->config.sampler;
+
+	if (!session->config.unwind || sampler->use_helper_walk)
+		return;
+	session->unwind = (struct fp_unwind_source){ .unwind = session->config.unwind,
+						     .processes = session->processes,
+						     .tgid = sampler->tgid };
+	session->questions.unwind = &session->unwind;
+	sampler->unwind_tables = true;
+	sampler->unwind_maps = fp_unwind_maps(session->config.unwind);
+	if (!sampler->tgid)
+		return;
+	fp_unwind_preload(&session->unwind, sampler->tgid);
+	await_tables(session);
 }
 
 // The side-band comes first: what starts between the two is then known, not read lazily.
@@ -36,7 +123,8 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 		fp_refusal_explain(error, "reading the kernel's symbol table", refusal);
 		return error;
 	}
-	error = fp_sideband_open(0, &session->sideband);
+	error =
+	    fp_sideband_open_waking(0, session->config.unwind ? WAKE_BYTES : 0, &session->sideband);
 	if (error) {
 		fp_refusal_explain(error, "opening the process-event stream", refusal);
 		return error;
@@ -49,6 +137,7 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 			return error;
 		}
 	}
+	begin_unwinding(session);
 	error = fp_sampler_open(&session->config.sampler, &session->sampler, refusal);
 	if (error)
 		return error;
@@ -56,7 +145,7 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 	if (!error)
 		error = watch(session, fp_sampler_fd(session->sampler));
 	if (!error)
-		error = watch(session, fp_sideband_fd(session->sideband));
+		error = watch_events(session);
 	if (error)
 		fp_refusal_explain(error, "opening the first window", refusal);
 	return error;
@@ -91,6 +180,7 @@ int fp_session_open(const struct fp_session_config *config, struct fp_session **
 		return -ENOMEM;
 	}
 	session->config = *config;
+	session->wake_fd = -1;
 	session->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (session->epoll_fd < 0) {
 		error = -errno;
@@ -105,7 +195,8 @@ int fp_session_open(const struct fp_session_config *config, struct fp_session **
 	session->resolver = (struct fp_resolver){ .processes = session->processes,
 						  .kernel = session->kernel,
 						  .labeler = session->labeler,
-						  .names = config->names };
+						  .names = config->names,
+						  .by_table = session->unwind.unwind != NULL };
 	fp_process_table_set_catch_up(session->processes, catch_up, session);
 	session->stats.map_bytes = fp_sampler_map_bytes(session->sampler);
 	fp_records_init(&session->records,
@@ -127,8 +218,10 @@ void fp_session_free(struct fp_session *session)
 	fp_records_free(&session->records);
 	fp_questions_free(&session->questions);
 	fp_labeler_free(session->labeler);
+	fp_unwind_source_end(&session->unwind);
 	fp_process_table_free(session->processes);
 	fp_kernel_map_free(session->kernel);
+	fp_close_fd(&session->wake_fd);
 	fp_close_fd(&session->epoll_fd);
 	free(session->drained);
 	free(session);
@@ -158,6 +251,7 @@ static int take_event(const struct fp_event *event, void *context)
 
 	session->stats.sideband_events++;
 	fp_questions_event(&session->resolver, event);
+	fp_unwind_event(&session->unwind, event);
 	return error;
 }
 
@@ -213,13 +307,18 @@ static void retire_unwanted(struct fp_session *session, uint64_t now_ns)
 int fp_session_poll(struct fp_session *session)
 {
 	uint64_t now_ns = fp_procfs_monotonic_ns();
+	uint64_t events = session->stats.sideband_events;
 	int error = fp_sampler_read_stacks(session->sampler, fp_session_take_record, session);
 
 	if (!error)
 		error = fp_session_read_events(session);
 	if (!error)
+		error = pace_events(session, session->stats.sideband_events != events);
+	if (!error)
 		error = fp_questions_ask_early(&session->questions, &session->resolver,
 					       &session->records);
+	if (!error)
+		fp_unwind_turn(&session->unwind);
 	if (!error && session->config.names)
 		error = fp_names_pump(session->config.names);
 	if (!error)

@@ -3,7 +3,8 @@
 // session: one sampling session from attach to profiles: sampler + side-band + process
 // table + resolver behind one handle. The daemon runs one for the host; a snapshot opens a
 // second one for its process and rate; standalone agentctl opens its own.
-// Threads: one owner; nothing here blocks longer than an epoch switch (one RCU grace period).
+// Threads: one owner; nothing here blocks longer than an epoch switch (one RCU grace period), but for
+// opening one of a single process, which waits up to two seconds for its unwind tables.
 #pragma once
 
 #include "labels.h"
@@ -12,10 +13,12 @@
 #include "sampler.h"
 
 struct fp_names;
+struct fp_unwind;
 
 struct fp_session_config {
 	struct fp_sampler_config sampler;
 	struct fp_names *names; // outlives the session; NULL: no JIT names, kernel's build-IDs only
+	struct fp_unwind *unwind; // outlives the session; NULL: walks by frame pointer alone
 	const struct fp_labeler_options
 	    *labels; // outlives fp_session_open; NULL: the defaults, static_labels
 	uint64_t process_memory_bytes; // 0: 16 MiB

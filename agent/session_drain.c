@@ -162,6 +162,10 @@ static int fold_drained(struct fp_session *session)
 	uint64_t unwanted[FP_SOURCE_COUNT];
 	int error = fp_session_read_events(session);
 
+	// Those that came with the epoch's end.
+	if (!error)
+		error = fp_questions_ask_early(&session->questions, &session->resolver,
+					       &session->records);
 	memcpy(unwanted, session->window.relabel_dropped, sizeof(unwanted));
 	if (!error)
 		error = ask_about_drained(session, set);
@@ -183,10 +187,15 @@ int fp_session_drain(struct fp_session *session)
 	int error;
 
 	session->drained_count = 0;
+	if (session->unwind.unwind)
+		fp_unwind_make_room(session->unwind.unwind);
 	error = fp_sampler_drain(session->sampler, fp_session_take_record, take_count, session,
 				 &session->epoch);
 	if (error)
 		return error;
+	// The switch has waited for all runs, but a visit that hangs may go on reading.
+	if (session->unwind.unwind && !fp_sampler_visit_hangs(session->sampler))
+		fp_unwind_take_room(session->unwind.unwind);
 	keep_books(session, &session->epoch);
 	return fold_drained(session);
 }

@@ -25,6 +25,7 @@ struct fp_session {
 	struct fp_resolver resolver;
 	struct fp_records records;
 	struct fp_questions questions;
+	struct fp_unwind_source unwind;
 	struct fp_window window;
 	struct drained *drained; // scratch of one drain
 	size_t drained_count, drained_capacity;
@@ -33,6 +34,8 @@ struct fp_session {
 	uint64_t hotplug_due_ns;
 	uint64_t polled_ns; // when the last poll began
 	int epoll_fd;
+	int wake_fd;	  // timer; -1: process events are read when a ring is half full
+	bool events_wait; // for the timer
 };
 
 // Stack records and process events as they come.

@@ -35,7 +35,7 @@ struct ring {
 
 struct fp_sideband {
 	int epoll_fd;
-	uint32_t ring_bytes;
+	uint32_t ring_bytes, wake_bytes;
 	bool no_build_ids; // the kernel is older than 5.12
 	struct fp_hotplug *hotplug;
 	struct ring *rings;
@@ -70,7 +70,9 @@ static int event_open(struct fp_sideband *sideband, uint32_t cpu, uint32_t ring_
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1,
-		.wakeup_watermark = ring_bytes / 2,
+		.wakeup_watermark = sideband->wake_bytes && sideband->wake_bytes < ring_bytes / 2
+					? sideband->wake_bytes
+					: ring_bytes / 2,
 		.build_id = !sideband->no_build_ids,
 	};
 	int fd = fp_perf_event_open(&attr, cpu);
@@ -193,7 +195,7 @@ static uint32_t default_ring_bytes(void)
 	return bytes;
 }
 
-int fp_sideband_open(uint32_t ring_bytes, struct fp_sideband **ret)
+int fp_sideband_open_waking(uint32_t ring_bytes, uint32_t wake_bytes, struct fp_sideband **ret)
 {
 	FP_CLEANUP(fp_sideband_freep) struct fp_sideband *sideband = calloc(1, sizeof(*sideband));
 	int r;
@@ -202,6 +204,7 @@ int fp_sideband_open(uint32_t ring_bytes, struct fp_sideband **ret)
 		return -ENOMEM;
 	sideband->epoll_fd = -1;
 	sideband->ring_bytes = ring_bytes ? ring_bytes : default_ring_bytes();
+	sideband->wake_bytes = wake_bytes;
 	if (sideband->ring_bytes < RING_BYTES_MIN ||
 	    (sideband->ring_bytes & (sideband->ring_bytes - 1)))
 		return -EINVAL;

@@ -30,15 +30,20 @@ struct fp_event {
 struct fp_sideband;
 typedef int (*fp_event_fn)(const struct fp_event *event, void *context);
 
-// ring_bytes per CPU (power of two of pages; 0: default). Errors: -errno of perf_event_open/mmap.
-int fp_sideband_open(uint32_t ring_bytes, struct fp_sideband **ret);
+// ring_bytes per CPU (power of two of pages; 0: default). The descriptor becomes readable with every
+// wake_bytes that a CPU adds; 0: half a ring. Errors: -errno of perf_event_open/mmap.
+int fp_sideband_open_waking(uint32_t ring_bytes, uint32_t wake_bytes, struct fp_sideband **ret);
+static inline int fp_sideband_open(uint32_t ring_bytes, struct fp_sideband **ret)
+{
+	return fp_sideband_open_waking(ring_bytes, 0, ret);
+}
 void fp_sideband_free(struct fp_sideband *sideband);
 static inline void fp_sideband_freep(struct fp_sideband **sideband)
 {
 	fp_sideband_free(*sideband);
 	*sideband = NULL;
 }
-int fp_sideband_fd(const struct fp_sideband *sideband); // epoll fd, readable at half-full rings
+int fp_sideband_fd(const struct fp_sideband *sideband); // epoll fd
 // Takes everything out of the rings and hands it out in time order over all CPUs.
 // Returns 0 or -errno; *ret_lost gets the number of records the kernel says it lost.
 int fp_sideband_read(struct fp_sideband *sideband, fp_event_fn fn, void *context,

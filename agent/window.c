@@ -86,7 +86,7 @@ int fp_window_resolve(struct fp_window *window, struct fp_resolver *resolver,
 	return error;
 }
 
-static void count_walk_end(uint64_t *counters, enum fp_walk_end end, uint64_t count)
+static enum fp_quality_counter counter_of(const struct fp_resolved *resolved)
 {
 	static const enum fp_quality_counter by_end[FP_WALK_END_COUNT] = {
 		[FP_WALK_END_NONE] = FP_QUALITY_USER_UNKNOWN,
@@ -95,36 +95,65 @@ static void count_walk_end(uint64_t *counters, enum fp_walk_end end, uint64_t co
 		[FP_WALK_END_FAULT] = FP_QUALITY_USER_FAULT,
 		[FP_WALK_END_DEPTH] = FP_QUALITY_USER_DEPTH,
 		[FP_WALK_END_UNKNOWN] = FP_QUALITY_USER_UNKNOWN,
+		[FP_WALK_END_OUTERMOST] = FP_QUALITY_USER_COMPLETE,
+		[FP_WALK_END_NO_TABLE] = FP_QUALITY_USER_NO_TABLE,
+		[FP_WALK_END_CANNOT] = FP_QUALITY_USER_CANNOT,
+		[FP_WALK_END_ASTRAY] = FP_QUALITY_USER_CANNOT,
+		[FP_WALK_END_STALE] = FP_QUALITY_USER_STALE,
 	};
+	bool without =
+	    resolved->walk_end == FP_WALK_END_BROKEN || resolved->walk_end == FP_WALK_END_NO_TABLE;
 
-	counters[by_end[end]] += count;
+	if (without && resolved->stop_jit)
+		return FP_QUALITY_USER_JIT;
+	if (without && resolved->stop != FP_STOP_NONE && resolved->stop != FP_STOP_OFF)
+		return FP_QUALITY_USER_NO_TABLE;
+	return by_end[resolved->walk_end];
+}
+
+// In code, and not at a limit of ours.
+static bool stopped_early(enum fp_walk_end end)
+{
+	return end != FP_WALK_END_NONE && end != FP_WALK_END_ROOT && end != FP_WALK_END_OUTERMOST &&
+	       end != FP_WALK_END_DEPTH && end != FP_WALK_END_UNKNOWN;
+}
+
+static int count_stop(struct fp_window *window, enum fp_profile_type type,
+		      const struct fp_resolved *resolved, uint64_t count)
+{
+	struct fp_build_quality *build =
+	    fp_quality_build(window->profile, type, resolved->stop_build);
+	uint32_t reason;
+	int error;
+
+	if (!build)
+		return -ENOMEM;
+	build->stacks += count;
+	if (!stopped_early(resolved->walk_end))
+		return 0;
+	build->stopped += count;
+	error = fp_profile_cstring(window->profile, fp_stop_label(resolved->stop), &reason);
+	return error ? error
+		     : fp_quality_stop(window->profile, type, resolved->stop_build, reason, count);
 }
 
 int fp_window_count_quality(struct fp_window *window, enum fp_profile_type type,
 			    const struct fp_resolved *resolved, uint64_t count)
 {
 	uint64_t *counters = window->profile->quality[type].counters;
-	struct fp_build_quality *build;
 
 	counters[FP_QUALITY_FRAMES] += resolved->frames * count;
 	counters[FP_QUALITY_FRAMES_NO_BUILD_ID] += resolved->frames_no_build_id * count;
 	counters[FP_QUALITY_FRAMES_JIT] += resolved->frames_jit * count;
 	counters[FP_QUALITY_FRAMES_ANON] += resolved->frames_anon * count;
 	counters[FP_QUALITY_FRAMES_UNMAPPED] += resolved->frames_unmapped * count;
+	counters[FP_QUALITY_FRAMES_BY_TABLE] += resolved->frames_by_table * count;
 	counters[FP_QUALITY_PROCESSES_UNKNOWN] += resolved->process_unknown ? count : 0;
 	if (!resolved->has_user)
 		return 0;
 	counters[FP_QUALITY_USER_STACKS] += count;
-	count_walk_end(counters, resolved->walk_end, count);
-	if (resolved->stop_build == FP_NO_BUILD)
-		return 0;
-	build = fp_quality_build(window->profile, type, resolved->stop_build);
-	if (!build)
-		return -ENOMEM;
-	build->stacks += count;
-	if (resolved->walk_end == FP_WALK_END_BROKEN || resolved->walk_end == FP_WALK_END_FAULT)
-		build->stopped += count;
-	return 0;
+	counters[counter_of(resolved)] += count;
+	return resolved->stop_build == FP_NO_BUILD ? 0 : count_stop(window, type, resolved, count);
 }
 
 int fp_window_lost_stack(struct fp_profile *profile, struct fp_sample *sample)

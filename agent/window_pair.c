@@ -71,7 +71,7 @@ static int join(struct fp_profile *profile, const struct fp_window_pair *pair, u
 {
 	const struct fp_stack *sleeper;
 	// both sides of both, a note in each where a walk ended, and the marker
-	uint32_t frames[2 * (2 * FP_MAX_FRAMES + 2) + 1], count = 0;
+	uint32_t frames[2 * (FP_MAX_FRAMES + FP_MAX_USER_FRAMES + 2) + 1], count = 0;
 	int error = put_waker(profile, &pair->waker, frames, &count);
 
 	if (!error)

@@ -12,10 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORST_BUILDS	    5
 #define EXPECTED_LOW	    95 // percent of the expected samples below which a line says so
 #define MAP_NEARLY_FULL	    90 // percent
-#define ID_DIGITS	    12 // of a build-ID, enough to tell builds apart
 #define FRAMES_WORTH_A_LINE 1  // percent of frames
 
 static uint64_t counter(const struct fp_summary *summary, enum fp_quality_counter index)
@@ -151,105 +149,6 @@ static void lost_line(const struct fp_summary *summary)
 		     "under [stack lost].\n");
 }
 
-static const struct {
-	enum fp_quality_counter counter;
-	const char *text;
-} walk_ends[] = {
-	{ FP_QUALITY_USER_BROKEN, "stopped in code without frame pointers" },
-	{ FP_QUALITY_USER_FAULT, "stopped at unreadable memory" },
-	{ FP_QUALITY_USER_DEPTH, "cut at the depth limit" },
-	{ FP_QUALITY_USER_UNKNOWN, "of unknown completeness" },
-};
-
-static void say_walks(const struct fp_summary *summary)
-{
-	uint64_t stacks = counter(summary, FP_QUALITY_USER_STACKS);
-
-	say_share(summary, counter(summary, FP_QUALITY_USER_COMPLETE), stacks);
-	say(summary, " complete");
-	for (size_t i = 0; i < FP_ARRAY_SIZE(walk_ends); i++) {
-		uint64_t ended = counter(summary, walk_ends[i].counter);
-
-		if (ended == 0)
-			continue;
-		say(summary, ", ");
-		say_share(summary, ended, stacks);
-		fp_buf_printf(summary->text, " %s", walk_ends[i].text);
-	}
-}
-
-static int compare_stopped(const void *a, const void *b)
-{
-	const struct fp_build_quality *x = a, *y = b;
-
-	if (x->stopped != y->stopped)
-		return x->stopped < y->stopped ? 1 : -1;
-	return (x->build > y->build) - (x->build < y->build);
-}
-
-static void build_line(const struct fp_summary *summary, const struct fp_build_quality *row)
-{
-	const struct fp_build *build = &summary->profile->builds[row->build];
-	const char *path = fp_profile_str(summary->profile, build->path);
-
-	say(summary, "  ");
-	say_foreign(summary, path[0] ? fp_path_basename(path) : "a file without a name");
-	if (build->id_len > 0) {
-		say(summary, " (build ");
-		for (size_t i = 0; i < build->id_len && i < ID_DIGITS / 2; i++)
-			fp_buf_printf(summary->text, "%02x", build->id[i]);
-		say(summary, ")");
-	}
-	say(summary, ": ");
-	say_count(summary, row->stopped);
-	say(summary, row->stopped == 1 ? " stack, " : " stacks, ");
-	say_share(summary, row->stopped, counter(summary, FP_QUALITY_USER_STACKS));
-	say(summary, "\n");
-}
-
-static void build_lines(const struct fp_summary *summary)
-{
-	uint32_t count = summary->quality->builds_count, stopped = 0;
-	FP_AUTOFREE struct fp_build_quality *rows = calloc((size_t)count + 1, sizeof(*rows));
-
-	if (!rows)
-		return;
-	for (uint32_t i = 0; i < count; i++) {
-		const struct fp_build_quality *row = &summary->quality->builds[i];
-
-		if (row->stopped > 0 && row->build < summary->profile->builds_count)
-			rows[stopped++] = *row;
-	}
-	qsort(rows, stopped, sizeof(*rows), compare_stopped);
-	for (uint32_t i = 0; i < stopped && i < WORST_BUILDS; i++)
-		build_line(summary, &rows[i]);
-	if (stopped > WORST_BUILDS)
-		fp_buf_printf(summary->text, "  and %" PRIu32 " more build%s\n",
-			      stopped - WORST_BUILDS, stopped == WORST_BUILDS + 1 ? "" : "s");
-}
-
-static void walk_lines(const struct fp_summary *summary)
-{
-	uint64_t stacks = counter(summary, FP_QUALITY_USER_STACKS);
-	uint64_t broken = counter(summary, FP_QUALITY_USER_BROKEN);
-
-	if (stacks == 0)
-		return;
-	if (counter(summary, FP_QUALITY_USER_COMPLETE) == stacks) {
-		say(summary, "User stacks: all complete.\n");
-		return;
-	}
-	say(summary, "User stacks: ");
-	say_walks(summary);
-	if (broken == 0) {
-		say(summary, ".\n");
-	} else {
-		say(summary, ":\n");
-		build_lines(summary);
-		say(summary, "  To see whole stacks, rebuild with -fno-omit-frame-pointer.\n");
-	}
-}
-
 // "cpu.dropped.map_full" → "map full", "switch_in.missed.not_closed" → "not closed";
 // NULL for other counters.
 static const char *dropped_reason(const struct fp_summary *summary,
@@ -374,7 +273,7 @@ int fp_summary_text(const struct fp_profile *profile, enum fp_profile_type type,
 	lost_line(&summary);
 	dropped_line(&summary);
 	map_line(&summary);
-	walk_lines(&summary);
+	fp_summary_walks(&summary);
 	frame_line(&summary);
 	process_line(&summary);
 	return ret_text->error;
@@ -408,7 +307,7 @@ int fp_summary_line(const struct fp_profile *profile, enum fp_profile_type type,
 	fp_summary_chance(&summary, "; ", " by chance");
 	if (counter(&summary, FP_QUALITY_USER_STACKS) > 0) {
 		say(&summary, "; user stacks ");
-		say_walks(&summary);
+		fp_summary_walk_ends(&summary);
 	}
 	return ret_text->error;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // summaryparts: what the files that put a quality record into sentences share: summary.c,
-// summarywaits.c for profiles of time off the CPU, wall.c. Private to profile/.
+// summarywaits.c for profiles of time off the CPU, summarywalks.c for user
+// stacks, wall.c. Private to profile/.
 // Threads: no state.
 #pragma once
 
@@ -31,3 +32,7 @@ void fp_summary_waits(const struct fp_summary *summary);
 // "±1.2 %" between the words: how far the total may be off by chance; nothing at all for CPU and
 // when every interval was kept.
 void fp_summary_chance(const struct fp_summary *summary, const char *before, const char *behind);
+// Shares of user stacks by how their walks ended, as part of a sentence.
+void fp_summary_walk_ends(const struct fp_summary *summary);
+// The same with the builds in which walks stopped, as lines.
+void fp_summary_walks(const struct fp_summary *summary);

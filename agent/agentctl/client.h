@@ -39,3 +39,4 @@ int fp_status_fetch(const char *socket_path, json_t **ret);
 int fp_status_waits(const json_t *source, struct fp_buf *ret_line);
 // What the agent's status says of the roles that open and read files for names, for people.
 int fp_status_names(const json_t *status, struct fp_buf *ret_line);
+int fp_status_unwinding(const json_t *status, struct fp_buf *ret_line);

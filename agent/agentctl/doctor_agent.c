@@ -4,6 +4,7 @@
 #include "client.h"
 #include "command.h"
 #include "common/clock.h"
+#include "proto/profile.h"
 
 #include <errno.h>
 #include <string.h>
@@ -63,6 +64,21 @@ static void judge_delivery(struct fp_doctor *doctor, const json_t *delivery)
 			      (unsigned long long)((now_ns - last_ns) / FP_NS_PER_S));
 }
 
+static void judge_build(struct fp_doctor *doctor, const json_t *build, uint64_t stacks,
+			uint64_t stopped)
+{
+	const char *reason = fp_json_text(build, "reason");
+	const char *fix = reason[0] ? fp_stop_fix(reason) : "";
+
+	if (!fix[0])
+		fix = "build it with -fno-omit-frame-pointer, or install a build that is";
+	fp_doctor_add(doctor, "whole_stacks", FP_PREFLIGHT_WARN, fix,
+		      "'%s': %llu of its %llu stacks in the last window stop short%s%s",
+		      fp_json_text(build, "path"), (unsigned long long)stopped,
+		      (unsigned long long)stacks, reason[0] ? ": " : "",
+		      reason[0] ? fp_stop_text(reason) : "");
+}
+
 static void judge_builds(struct fp_doctor *doctor, const json_t *builds)
 {
 	size_t i;
@@ -75,12 +91,35 @@ static void judge_builds(struct fp_doctor *doctor, const json_t *builds)
 
 		if (stacks == 0 || stopped * 100 < stacks * STOPPED_PERCENT)
 			continue;
-		fp_doctor_add(doctor, "frame_pointers", FP_PREFLIGHT_WARN,
-			      "build it with -fno-omit-frame-pointer, or install a build that is",
-			      "'%s': %llu of its %llu stacks in the last window stop short",
-			      fp_json_text(build, "path"), (unsigned long long)stopped,
-			      (unsigned long long)stacks);
+		judge_build(doctor, build, stacks, stopped);
 	}
+}
+
+static void judge_unwinding(struct fp_doctor *doctor, const json_t *unwind)
+{
+	uint64_t cut = fp_json_number(unwind, "records_cut");
+
+	if (!unwind) // an agent from before the tables
+		return;
+	if (!json_is_true(json_object_get(unwind, "enabled")))
+		fp_doctor_add(doctor, "unwind_tables", FP_PREFLIGHT_WARN,
+			      "set unwind.tables = on and limits.walk = auto, where the kernel is "
+			      "not one of agent.kernel_no_user_read",
+			      "stacks are whole only where programs have frame pointers: %s",
+			      fp_json_text(unwind, "why"));
+	else if (fp_json_number(unwind, "no_room"))
+		fp_doctor_add(doctor, "unwind_tables", FP_PREFLIGHT_WARN, "raise unwind.memory",
+			      "%llu times a table found no room in %.0f MiB, %llu were evicted",
+			      (unsigned long long)fp_json_number(unwind, "no_room"),
+			      (double)fp_json_number(unwind, "bytes_max") / 1048576.0,
+			      (unsigned long long)fp_json_number(unwind, "evicted"));
+	else
+		fp_doctor_add(doctor, "unwind_tables", FP_PREFLIGHT_PASS, "",
+			      "%llu builds have their table loaded, in %.1f MiB; %llu stacks cut "
+			      "since code had just been replaced",
+			      (unsigned long long)fp_json_number(unwind, "tables"),
+			      (double)fp_json_number(unwind, "bytes") / 1048576.0,
+			      (unsigned long long)cut);
 }
 
 void fp_doctor_judge_agent(struct fp_doctor *doctor, const char *socket_path, const json_t *status,
@@ -105,5 +144,6 @@ void fp_doctor_judge_agent(struct fp_doctor *doctor, const char *socket_path, co
 	judge_balance(doctor, status);
 	judge_spool(doctor, delivery);
 	judge_delivery(doctor, delivery);
+	judge_unwinding(doctor, json_object_get(status, "unwind"));
 	judge_builds(doctor, json_object_get(status, "stopped_builds"));
 }

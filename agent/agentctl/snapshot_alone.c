@@ -9,6 +9,7 @@
 #include "agent/preflight.h"
 #include "agent/privilege.h"
 #include "agent/session.h"
+#include "agent/unwind.h"
 #include "common/clock.h"
 
 #include <errno.h>
@@ -76,6 +77,22 @@ static struct fp_names *open_names(const struct fp_agent_config *config)
 	return names;
 }
 
+// Without it stacks end where frame pointers do, and the snapshot says so itself.
+static struct fp_unwind *open_unwinding(struct fp_names *names, bool helper_walk,
+					const struct fp_agent_config *config)
+{
+	struct fp_unwind *unwind = NULL;
+	int r = 0;
+
+	if (names && config->unwind_tables && !helper_walk)
+		r = fp_unwind_open(names, config->unwind_memory, &unwind);
+	if (r < 0)
+		fp_command_say("agentctl: cannot make maps for unwind tables (%s), continuing with "
+			       "frame pointers alone",
+			       strerror(-r));
+	return unwind;
+}
+
 static int find_process(const struct fp_snapshot_options *options, int *ret_pidfd,
 			struct fp_snapshot_result *ret)
 {
@@ -103,12 +120,14 @@ static int find_process(const struct fp_snapshot_options *options, int *ret_pidf
 	return 0;
 }
 
-// Samples until one of the reasons to end; names it.
+// Samples until one of the reasons to end; names it. fds_wanted: the process, and what the session
+// is to be polled for besides (-1: nothing).
 static const char *sample(const struct fp_snapshot_options *options, struct fp_session *session,
-			  int pidfd, uint64_t *ret_elapsed_ns)
+			  const int fds_wanted[2], uint64_t *ret_elapsed_ns)
 {
 	struct pollfd fds[] = { { .fd = fp_session_fd(session), .events = POLLIN },
-				{ .fd = pidfd, .events = POLLIN } };
+				{ .fd = fds_wanted[0], .events = POLLIN },
+				{ .fd = fds_wanted[1], .events = POLLIN } };
 	uint64_t start_ns = fp_boottime_ns(), drained_ns = start_ns;
 
 	for (;;) {
@@ -152,10 +171,13 @@ static int run_session(const struct fp_snapshot_options *options,
 		       struct fp_snapshot_result *ret)
 {
 	struct fp_names *names FP_CLEANUP(fp_names_freep) = open_names(settings);
+	struct fp_unwind *unwind FP_CLEANUP(fp_unwind_freep) =
+	    open_unwinding(names, helper_walk, settings);
 	const struct fp_labeler_options labels = { .log_directory =
 						       settings->labels_log_directory };
 	const struct fp_session_config config = {
 		.names = names,
+		.unwind = unwind,
 		.labels = &labels,
 		.process_memory_bytes = settings->limits_process_memory,
 		.sampler = { .cpu_hz =
@@ -170,6 +192,7 @@ static int run_session(const struct fp_snapshot_options *options,
 		.settle_budget_ns = settings->symbols_request_deadline_ns,
 	};
 	struct fp_session *session FP_CLEANUP(fp_session_freep) = NULL;
+	const int fds[2] = { pidfd, names ? fp_names_fd(names) : -1 };
 	struct fp_refusal refusal = { 0 };
 	int r = fp_session_open(&config, &session, &refusal);
 
@@ -178,7 +201,7 @@ static int run_session(const struct fp_snapshot_options *options,
 				       refusal.cause[0] ? refusal.cause : strerror(-r),
 				       refusal.fix[0] ? "; " : "", refusal.fix);
 	snprintf(ret->ended, sizeof(ret->ended), "%s",
-		 sample(options, session, pidfd, &ret->elapsed_ns));
+		 sample(options, session, fds, &ret->elapsed_ns));
 	fp_snapshot_progress(options, 0, 0, 0);
 	r = fp_session_finish(session, &ret->profile);
 	if (r == 0)

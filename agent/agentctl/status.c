@@ -178,6 +178,40 @@ static void print_names(const json_t *status)
 		printf("  names     %s\n", (const char *)line.data);
 }
 
+int fp_status_unwinding(const json_t *status, struct fp_buf *ret_line)
+{
+	const json_t *unwind = json_object_get(status, "unwind");
+	const struct {
+		const char *member, *words;
+	} counts[] = {
+		{ "waiting", "to come" },
+		{ "evicted", "evicted" },
+		{ "no_room", "without room" },
+		{ "records_cut", "stacks cut" },
+	};
+
+	if (!json_is_true(json_object_get(unwind, "enabled")))
+		return fp_buf_printf(ret_line, "off: %s", fp_json_text(unwind, "why"));
+	fp_buf_printf(ret_line, "%llu tables in %.1f of %.0f MiB, %llu processes",
+		      (unsigned long long)fp_json_number(unwind, "tables"),
+		      (double)fp_json_number(unwind, "bytes") / 1048576.0,
+		      (double)fp_json_number(unwind, "bytes_max") / 1048576.0,
+		      (unsigned long long)fp_json_number(unwind, "processes"));
+	for (size_t i = 0; i < FP_ARRAY_SIZE(counts); i++)
+		fp_buf_printf(ret_line, "%s%llu %s", i ? ", " : "; ",
+			      (unsigned long long)fp_json_number(unwind, counts[i].member),
+			      counts[i].words);
+	return ret_line->error;
+}
+
+static void print_unwinding(const json_t *status)
+{
+	FP_AUTOBUF struct fp_buf line = { 0 };
+
+	if (json_object_get(status, "unwind") && fp_status_unwinding(status, &line) == 0)
+		printf("  unwinding %s\n", (const char *)line.data);
+}
+
 static void print_delivery(const json_t *status)
 {
 	const json_t *windows = json_object_get(status, "windows");
@@ -213,6 +247,7 @@ static void print_status(const json_t *status)
 	print_programs(json_object_get(status, "programs"));
 	print_kernel_side(status);
 	print_names(status);
+	print_unwinding(status);
 	print_delivery(status);
 	for (size_t i = 0; i < json_array_size(warnings); i++)
 		printf("  warning   %s\n", json_string_value(json_array_get(warnings, i)));

@@ -226,7 +226,27 @@ static const struct {
 	  "\"path\":"
 	  "\"/usr/bin/x\",\"stacks\":10,\"stopped\":9},{\"path\":\"/y\",\"stacks\":1000,"
 	  "\"stopped\":1}]}",
-	  "frame_pointers", FP_PREFLIGHT_WARN, "'/usr/bin/x': 9 of its 10" },
+	  "whole_stacks", FP_PREFLIGHT_WARN, "'/usr/bin/x': 9 of its 10" },
+	{ "and why they stop",
+	  "{\"type\":\"status\",\"delivery\":{\"spool_writable\":true},\"stopped_builds\":[{"
+	  "\"path\":\"/x\",\"stacks\":10,\"stopped\":9,\"reason\":\"no_room\"}]}",
+	  "whole_stacks", FP_PREFLIGHT_WARN, "there was no room for its unwind table" },
+	{ "a reason that this agentctl does not know stands as it came",
+	  "{\"type\":\"status\",\"delivery\":{\"spool_writable\":true},\"stopped_builds\":[{"
+	  "\"path\":\"/x\",\"stacks\":10,\"stopped\":9,\"reason\":\"later\"}]}",
+	  "whole_stacks", FP_PREFLIGHT_WARN, "stop short: later" },
+	{ "unwind tables that are off are said",
+	  "{\"type\":\"status\",\"delivery\":{\"spool_writable\":true},\"unwind\":{\"enabled\":"
+	  "false,\"why\":\"unwind.tables is off\"}}",
+	  "unwind_tables", FP_PREFLIGHT_WARN, "unwind.tables is off" },
+	{ "and those that find no room",
+	  "{\"type\":\"status\",\"delivery\":{\"spool_writable\":true},\"unwind\":{\"enabled\":"
+	  "true,\"no_room\":3,\"bytes_max\":67108864}}",
+	  "unwind_tables", FP_PREFLIGHT_WARN, "3 times a table found no room in 64 MiB" },
+	{ "tables in order pass",
+	  "{\"type\":\"status\",\"delivery\":{\"spool_writable\":true},\"unwind\":{\"enabled\":"
+	  "true,\"tables\":3}}",
+	  NULL, FP_PREFLIGHT_PASS, "" },
 	{ "a refusal is said in its words", "{\"type\":\"error\",\"message\":\"go away\"}", "agent",
 	  FP_PREFLIGHT_WARN, "go away" },
 };

@@ -19,7 +19,7 @@ static struct fp_labeler *labeler;
 
 struct stack {
 	struct fp_stack_record record;
-	uint64_t room[2 * FP_MAX_FRAMES];
+	uint64_t room[FP_MAX_FRAMES + FP_MAX_USER_FRAMES];
 };
 
 static int begin(void **state)
@@ -196,6 +196,14 @@ static const struct end_case end_cases[] = {
 	{ "one frame that claims to be outermost", 1, FP_WALK_END_ROOT, UINT64_MAX,
 	  FP_WALK_END_BROKEN },
 	{ "one frame near the top", 1, FP_WALK_END_BROKEN, 64, FP_WALK_END_BROKEN },
+	{ "one frame that a table says is the outermost", 1, FP_WALK_END_OUTERMOST, UINT64_MAX,
+	  FP_WALK_END_OUTERMOST },
+	{ "what a table says is the outermost, near the top", 3, FP_WALK_END_OUTERMOST, 64,
+	  FP_WALK_END_OUTERMOST },
+	{ "code without a table, far from the top", 3, FP_WALK_END_NO_TABLE, UINT64_MAX,
+	  FP_WALK_END_NO_TABLE },
+	{ "code without a table that frame pointers led to, near the top", 3, FP_WALK_END_NO_TABLE,
+	  64, FP_WALK_END_ROOT },
 	{ "two frames", 2, FP_WALK_END_ROOT, UINT64_MAX, FP_WALK_END_ROOT },
 };
 
@@ -311,18 +319,18 @@ static void test_raw_thread_name(void **state)
 
 static void test_longest_stack(void **state)
 {
-	uint64_t in_kernel[FP_MAX_FRAMES], user[FP_MAX_FRAMES];
+	uint64_t in_kernel[FP_MAX_FRAMES], user[FP_MAX_USER_FRAMES];
 	struct fp_resolved resolved;
 	struct stack stack;
 
-	for (uint32_t i = 0; i < FP_MAX_FRAMES; i++) {
+	for (uint32_t i = 0; i < FP_MAX_FRAMES; i++)
 		in_kernel[i] = IMAGE + 0x100 + i;
+	for (uint32_t i = 0; i < FP_MAX_USER_FRAMES; i++)
 		user[i] = CODE + 0x100 + i;
-	}
-	stack = stack_of(in_kernel, FP_MAX_FRAMES, user, FP_MAX_FRAMES);
+	stack = stack_of(in_kernel, FP_MAX_FRAMES, user, FP_MAX_USER_FRAMES);
 	resolved = resolve(&stack);
-	assert_int_equal(resolved.frames, 2 * FP_MAX_FRAMES);
-	stack.record.user_len = FP_MAX_FRAMES + 1;
+	assert_int_equal(resolved.frames, FP_MAX_FRAMES + FP_MAX_USER_FRAMES);
+	stack.record.user_len = FP_MAX_USER_FRAMES + 1;
 	assert_int_equal(fp_resolver_resolve(&resolver, &stack.record, profile, &resolved),
 			 -EINVAL);
 }

@@ -242,9 +242,11 @@ static void a_profile_that_cannot_be_encoded_is_counted(void **state)
 {
 	AUTOSPOOL spool = open_spool(*state, &roomy);
 	FP_AUTOPROFILE struct fp_profile *profile = example_documented();
-	uint32_t frames[1025] = { 0 }, stack;
+	uint32_t depth = fp_batch_default_limits.stack_depth + 1, stack;
+	FP_AUTOFREE uint32_t *frames = calloc(depth, sizeof(*frames));
 
-	assert_int_equal(fp_profile_stack(profile, frames, 1025, &stack), 0);
+	assert_non_null(frames);
+	assert_int_equal(fp_profile_stack(profile, frames, depth, &stack), 0);
 	assert_int_equal(
 	    fp_profile_sample(profile, &(struct fp_sample){ FP_PROFILE_CPU, 0, stack, 7, 7 }), 0);
 	profile->sequence = fp_spool_next_sequence(spool);

@@ -91,6 +91,12 @@ static void ask_everything(int socket_fd)
 							      .fds = { self, out } });
 	assert_int_equal(answer->error, 0);
 	assert_true(answer->argument > 1000);
+	answer = role_ask(socket_fd, &(struct role_question){ .kind = FP_ROLE_UNWIND,
+							      .payload = &identity,
+							      .size = sizeof(identity),
+							      .fds = { self, out } });
+	assert_int_equal(answer->error, 0);
+	assert_true(answer->argument > 1000);
 	answer = role_ask(socket_fd, &(struct role_question){
 					 .kind = FP_ROLE_MAP_ADD, .argument = 5, .fds = { map } });
 	assert_int_equal(answer->error, 0);

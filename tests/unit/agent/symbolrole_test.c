@@ -3,6 +3,7 @@
 // ELF file that is asked about.
 #include "role_talk.h"
 
+#include "agent/unwindtable.h"
 #include "common/file.h"
 #include "profile/elfident.h"
 #include "profile/symbols.h"
@@ -162,6 +163,31 @@ static void a_table_is_made_of_no_other_build(void **state)
 	assert_int_equal(info.st_size, 0);
 }
 
+static void an_unwind_table_is_made_of_the_build_and_no_other(void **state)
+{
+	struct bench *bench = *state;
+	FP_AUTOCLOSE int fd = open_self();
+	FP_AUTOCLOSE int out = role_file("", 0);
+	FP_AUTOBUF struct fp_buf bytes = { 0 };
+	struct fp_role_identity identity = identity_of(fd);
+	struct role_question question = { .kind = FP_ROLE_UNWIND,
+					  .payload = &identity,
+					  .size = sizeof(identity),
+					  .fds = { fd, out } };
+	const struct role_answer *answer = role_ask(bench->socket, &question);
+	struct fp_unwind_view view;
+	char path[64];
+
+	assert_int_equal(answer->error, 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", out);
+	assert_int_equal(fp_file_read(path, 64 << 20, &bytes), 0);
+	assert_int_equal(bytes.len, answer->argument);
+	assert_int_equal(fp_unwind_table_check(bytes.data, bytes.len, &view), 0);
+	assert_true(view.head->entries > 0);
+	identity.id[0] ^= 1;
+	assert_int_equal(role_ask(bench->socket, &question)->error, -EBADMSG);
+}
+
 static int add_map(struct bench *bench, uint64_t handle, int fd)
 {
 	return role_ask(bench->socket, &(struct role_question){ .kind = FP_ROLE_MAP_ADD,
@@ -239,6 +265,7 @@ static const struct bad_question bad_questions[] = {
 	{ "two descriptors where one is due", FP_ROLE_IDENTIFY, 0, 2, -EINVAL },
 	{ "four descriptors", FP_ROLE_TABLE, sizeof(struct fp_role_identity), 4, -EMFILE },
 	{ "a table without its identity", FP_ROLE_TABLE, 0, 2, -EINVAL },
+	{ "an unwind table without its identity", FP_ROLE_UNWIND, 0, 2, -EINVAL },
 	{ "a descriptor where none is due", FP_ROLE_MAP_DROP, 0, 1, -EINVAL },
 	{ "half an address", FP_ROLE_MAP_LOOKUP, 12, 0, -EINVAL },
 	{ "too many addresses", FP_ROLE_MAP_LOOKUP, 8 * (FP_ROLE_ADDRESSES_MAX + 1), 0, -EINVAL },
@@ -313,6 +340,7 @@ int main(void)
 		ON_BENCH(what_is_no_regular_file_is_not_read),
 		ON_BENCH(a_table_names_the_functions_of_the_file),
 		ON_BENCH(a_table_is_made_of_no_other_build),
+		ON_BENCH(an_unwind_table_is_made_of_the_build_and_no_other),
 		ON_BENCH(names_are_looked_up_by_handle_and_follow_the_file),
 		ON_BENCH(the_longest_names_fit_one_answer),
 		ON_BENCH(a_bad_question_is_answered_and_leaves_no_descriptor_behind),

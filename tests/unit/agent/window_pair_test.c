@@ -7,6 +7,7 @@
 
 #include "agent/window_private.h"
 #include "common/buf.h"
+#include "proto/batch.h"
 
 #include <string.h>
 
@@ -29,7 +30,7 @@ static int end(void **state)
 // names: leaf first, NULL at the end.
 static uint32_t stack_of(const char *const *names)
 {
-	uint32_t frames[2 * FP_MAX_FRAMES + 1], count = 0, stack;
+	uint32_t frames[FP_MAX_FRAMES + FP_MAX_USER_FRAMES + 1], count = 0, stack;
 
 	for (; names[count]; count++) {
 		struct fp_frame frame = { .kind = FP_FRAME_NAMED, .build = FP_NO_BUILD };
@@ -241,7 +242,8 @@ static void test_same_pair_adds_up(void **state)
 
 static void test_longest(void **state)
 {
-	enum { MOST = 2 * FP_MAX_FRAMES + 1 }; // what the resolver makes of one record at most
+	// what the resolver makes of one record at most
+	enum { MOST = FP_MAX_FRAMES + FP_MAX_USER_FRAMES + 1 };
 	const char *names[MOST + 1] = { "leaf" };
 	struct fp_window_pair pair;
 	const struct fp_stack *stack;
@@ -253,6 +255,7 @@ static void test_longest(void **state)
 	count_pair(&pair);
 	stack = &window.profile->stacks[window.profile->samples[0].stack];
 	assert_int_equal(stack->count, 2 * MOST + 1);
+	assert_true(stack->count <= fp_batch_default_limits.stack_depth);
 }
 
 static void test_names(void **state)

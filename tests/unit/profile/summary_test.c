@@ -10,6 +10,8 @@ struct counter {
 	uint64_t value;
 };
 
+#define STOPS 2
+
 struct summary_case {
 	const char *what;
 	enum fp_profile_type type;
@@ -18,6 +20,10 @@ struct summary_case {
 	const char *named;
 	uint64_t named_value;
 	uint64_t stopped[8]; // per build of the sample profile
+	struct stop {
+		const char *reason;
+		uint64_t count;
+	} stops[8][STOPS]; // likewise
 	const char *text, *line;
 };
 
@@ -59,6 +65,36 @@ static const struct summary_case cases[] = {
 	    .line = "1,000 samples at 500 Hz (999 Hz asked for) on 1 CPU; 0 lost, 0 dropped; user "
 		    "stacks 41.2 % complete, 58.0 % stopped in code without frame pointers, "
 		    "0.8 % cut at the depth limit",
+	},
+	{
+	    .what = "where walks stopped stands why, and what helps the worst that can be helped",
+	    .type = FP_PROFILE_CPU,
+	    .counters = { { FP_QUALITY_SAMPLES, 1000 },
+			  { FP_QUALITY_USER_STACKS, 1000 },
+			  { FP_QUALITY_USER_COMPLETE, 900 },
+			  { FP_QUALITY_USER_NO_TABLE, 70 },
+			  { FP_QUALITY_USER_CANNOT, 20 },
+			  { FP_QUALITY_USER_JIT, 7 },
+			  { FP_QUALITY_USER_STALE, 3 } },
+	    .stopped = { [LIBC] = 50, [APP] = 43 },
+	    .stops = { [LIBC] = { { "expression", 30 }, { "no_room", 20 } },
+		       [APP] = { { "no_room", 3 }, { "no_entries", 40 } } },
+	    .text =
+		"CPU: 1,000 samples; 0 lost.\n"
+		"User stacks: 90.0 % complete, 7.0 % stopped in code without unwind table and "
+		"frame pointers, 2.0 % stopped at an unwind entry that cannot be followed, "
+		"0.7 % stopped in JITed code without frame pointers, "
+		"0.3 % cut where code had just given way to other code:\n"
+		"  libc.so.6 (build 020000000000): 50 stacks, 5.0 %: an entry is of a form that "
+		"compilers do not emit\n"
+		"  app (build 010000000000): 43 stacks, 4.3 %: it has neither call frame "
+		"information nor frame pointers\n"
+		"  To see whole stacks: build it with -fasynchronous-unwind-tables or with "
+		"-fno-omit-frame-pointer.\n",
+	    .line = "1,000 samples; 0 lost, 0 dropped; user stacks 90.0 % complete, 7.0 % stopped "
+		    "in code without unwind table and frame pointers, 2.0 % stopped at an unwind "
+		    "entry that cannot be followed, 0.7 % stopped in JITed code without frame "
+		    "pointers, 0.3 % cut where code had just given way to other code",
 	},
 	{
 	    .what = "a few ticks fewer than expected in a short profile are chance",
@@ -222,6 +258,12 @@ static void fill(struct sample_profile *sample, const struct summary_case *c)
 		assert_non_null(row);
 		row->stacks = c->stopped[i] + 10;
 		row->stopped = c->stopped[i];
+		for (size_t j = 0; j < STOPS && c->stops[i][j].reason; j++)
+			assert_int_equal(
+			    fp_quality_stop(sample->profile, c->type, sample->builds[i],
+					    profile_string(sample->profile, c->stops[i][j].reason),
+					    c->stops[i][j].count),
+			    0);
 	}
 }
 

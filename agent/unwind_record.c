@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stack records tell: which processes and builds are met, where walks stop, and whether a walk
+// went by ranges that held when it was taken.
+#include "unwind_private.h"
+
+#include <errno.h>
+
+static const uint64_t *user_addresses(const struct fp_stack_record *record)
+{
+	return (const uint64_t *)record->frames + record->kernel_len;
+}
+
+// A return address may stand behind the last byte of its function.
+static uint64_t inside_of(const struct fp_stack_record *record, uint32_t index)
+{
+	return user_addresses(record)[index] - (index > 0);
+}
+
+static bool is_of(const struct fp_unwind_process *process, const struct fp_stack_record *record)
+{
+	return process->start_ns == record->start_ns && process->exec_id == record->exec_id;
+}
+
+// Records of several CPUs come a little out of order.
+static bool is_older(const struct fp_stack_record *record, const struct fp_unwind_process *process)
+{
+	if (fp_unwind_process_is_new(process))
+		return record->time_ns < process->since_ns;
+	if (record->start_ns != process->start_ns)
+		return record->start_ns < process->start_ns;
+	return (int32_t)(record->exec_id - process->exec_id) < 0;
+}
+
+static int find_process(struct fp_unwind_source *source, const struct fp_stack_record *record,
+			struct fp_unwind_process **ret)
+{
+	struct fp_unwind_process *process = fp_unwind_process_of(source->unwind, record->tgid);
+
+	*ret = NULL;
+	if (process && is_older(record, process))
+		return 0;
+	if (process && (is_of(process, record) || fp_unwind_process_is_new(process))) {
+		fp_unwind_process_touch(source->unwind, process);
+		*ret = process;
+		return is_of(process, record)
+			   ? 0
+			   : fp_unwind_process_met(source->unwind, process, record);
+	}
+	if (process)
+		fp_unwind_process_remove(source->unwind, process);
+	return fp_unwind_process_add(source, record, ret);
+}
+
+static int bring_up_to_date(struct fp_unwind_source *source, struct fp_unwind_process *process,
+			    uint64_t stamp)
+{
+	if (!process->source)
+		process->source = source;
+	if (process->source != source || !fp_unwind_process_is_stale(process, stamp))
+		return 0;
+	return fp_unwind_process_look(source->unwind, process);
+}
+
+static void cut(struct fp_unwind *unwind, struct fp_stack_record *record, uint32_t left)
+{
+	unwind->stats.records_cut++;
+	unwind->stats.frames_cut += record->user_len - left;
+	record->user_len = (fp_u16)left;
+	record->walk_end = FP_WALK_END_STALE;
+	record->user_root_gap = UINT64_MAX;
+}
+
+// Where the mappings were the same then as when the ranges were made, there is nothing to compare.
+static int hold_against(struct fp_unwind_source *source, struct fp_stack_record *record,
+			uint64_t stamp)
+{
+	const struct fp_unwind_version *version;
+	struct fp_process_view view;
+	uint32_t left;
+	bool stale;
+	int r;
+
+	if (!record->unwind_version)
+		return 0;
+	source->unwind->stats.records_by_table += record->by_table > 0;
+	version = fp_unwind_version_of(source->unwind, record->unwind_version);
+	if (version && version->source == source && stamp && version->stamp == stamp)
+		return 0;
+	if (!version) { // it came too late: what it went by is forgotten
+		cut(source->unwind, record, 1);
+		return 0;
+	}
+	r = fp_process_table_view(source->processes, record, &view);
+	if (r < 0)
+		return r == -ESRCH ? 0 : r;
+	left = fp_unwind_believed(version->areas, version->count, &view, record, &stale);
+	if (stale)
+		cut(source->unwind, record, left);
+	return 0;
+}
+
+// One frame that claims to be the outermost is not believed: see agent/resolve.c.
+static bool stopped_short(const struct fp_stack_record *record)
+{
+	if (record->walk_end == FP_WALK_END_ROOT && record->user_len < 2)
+		return true;
+	return record->walk_end == FP_WALK_END_BROKEN || record->walk_end == FP_WALK_END_NO_TABLE ||
+	       record->walk_end == FP_WALK_END_FAULT;
+}
+
+// Why there was no table for the code that the walk stopped in: by what it went by, not by what is
+// there now.
+static enum fp_stop why_stopped(struct fp_unwind *unwind, const struct fp_stack_record *record,
+				const struct fp_unwind_version *now)
+{
+	const struct fp_unwind_version *then = fp_unwind_version_of(unwind, record->unwind_version);
+	uint64_t inside = inside_of(record, record->user_len - 1U);
+	const struct fp_unwind_area *area =
+	    then ? fp_unwind_area_at(then->areas, then->count, inside) : NULL;
+	const struct fp_unwind_build *build;
+
+	if (area && area->by_table)
+		return FP_STOP_NO_ENTRY;
+	area = now ? fp_unwind_area_at(now->areas, now->count, inside) : NULL;
+	if (!area) // of the program before an exec, mostly
+		return record->unwind_version ? FP_STOP_NONE : FP_STOP_NEW_PROCESS;
+	if (area->build == FP_UNWIND_NO_BUILD)
+		return FP_STOP_NO_IDENTITY;
+	build = fp_unwind_demand_at(unwind->demand, area->build);
+	if (build->state != FP_UNWIND_LOADED)
+		return build->lack;
+	return record->unwind_version ? FP_STOP_NOT_LOADED : FP_STOP_NEW_PROCESS;
+}
+
+static void note_builds(struct fp_unwind *unwind, const struct fp_stack_record *record,
+			const struct fp_unwind_version *version)
+{
+	const struct fp_unwind_area *area = NULL;
+	bool stopped = stopped_short(record);
+
+	for (uint32_t i = 0; i < record->user_len; i++) {
+		uint64_t inside = inside_of(record, i);
+
+		if (!area || inside < area->start || inside >= area->end)
+			area = fp_unwind_area_at(version->areas, version->count, inside);
+		if (area && area->build != FP_UNWIND_NO_BUILD)
+			fp_unwind_demand_note(unwind->demand, area->build, unwind->stats.records,
+					      unwind->now_ns);
+	}
+	if (stopped && area && area->build != FP_UNWIND_NO_BUILD)
+		fp_unwind_demand_stopped(unwind->demand, area->build);
+}
+
+struct short_lived { // what a process had mapped that has ended before it could be looked at
+	struct fp_unwind *unwind;
+	struct fp_unwind_version *version;
+};
+
+static void short_lived_end(struct short_lived *process)
+{
+	fp_unwind_version_free(process->unwind, process->version);
+}
+
+// Its builds are wanted all the same: the next program will be one like it.
+static int look_back(struct fp_unwind_source *source, const struct fp_stack_record *record,
+		     struct short_lived *ret)
+{
+	struct fp_process_view view;
+	bool pending;
+	int r = fp_process_table_view(source->processes, record, &view);
+
+	if (r == 0)
+		r = fp_unwind_areas(source->unwind, record->tgid, &view, &ret->version, &pending);
+	return r == -ESRCH ? 0 : r;
+}
+
+int fp_unwind_record(struct fp_unwind_source *source, struct fp_stack_record *record,
+		     uint64_t stamp)
+{
+	struct fp_unwind *unwind = source ? source->unwind : NULL;
+	struct short_lived past FP_CLEANUP(short_lived_end) = { .unwind = unwind };
+	const struct fp_unwind_version *version;
+	struct fp_unwind_process *process;
+	int r;
+
+	if (!unwind || record->kernel_thread || record->user_len == 0)
+		return 0;
+	unwind->stats.records++;
+	r = find_process(source, record, &process);
+	if (r == 0 && process)
+		r = bring_up_to_date(source, process, stamp);
+	if (r == 0)
+		r = hold_against(source, record, stamp);
+	if (r == 0 && !(process && process->version))
+		r = look_back(source, record, &past);
+	if (r < 0)
+		return r;
+	version = process && process->version ? process->version : past.version;
+	if (stopped_short(record))
+		record->stop = (fp_u8)why_stopped(unwind, record, version);
+	if (version)
+		note_builds(unwind, record, version);
+	return 0;
+}
