@@ -28,7 +28,7 @@ MAY_INCLUDE = {
 # Of bpf/, user space sees the one header that is written for it; these tests also compile
 # the programs' pure logic natively.
 SHARED_BPF_HEADER = "bpf/abi.h"
-MAY_INCLUDE_BPF = ("bpf/", "tests/bpf/", "tests/unit/bpf/")
+MAY_INCLUDE_BPF = ("bpf/", "tests/bpf/", "tests/unit/bpf/", "tests/programs/unwindref_walker.c")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 SOURCE = (".c", ".h")

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CPU samples of a program with a known call tree: with frame pointers every path is there
-with its share of the work; without them the summary says so and names the build."""
+"""CPU samples of a program with a known call tree: every path is there with its share of the work,
+built with frame pointers, with those but for leaves, or without any; the function that ends in a
+tail call is not there. Without unwind tables a frameless leaf loses its caller, and code without
+frame pointers all of them, which the summary says, naming the build."""
 
 import math
 import re
 import sys
 
-from reference import (Check, arguments, full, skip_unless_live, snapshot, value_on)
+from reference import (Agent, Check, arguments, full, skip_unless_live, snapshot, value_on)
 
 STANDARD_ERRORS = 3
 # A tick can hit the two instructions in which a function has no frame yet or no longer.
 MISPLACED_SHARE = 0.005
+TAIL_CALLED = "hand_over"
 
 
 def check_shares(check, truth, stacks):
@@ -57,32 +60,66 @@ def build_id(path):
     return data[start : start + 20].hex()
 
 
+def judge(check, truth, stacks):
+    check_shares(check, truth, stacks)
+    check_parents(check, truth, stacks)
+    seen = sum(value for frames, value in stacks if TAIL_CALLED in frames)
+    check(seen == 0, f"{TAIL_CALLED}, which jumps to its callee, is in no stack ({seen})")
+
+
+def with_tables(check, build, agent, name, seconds, hz, *options):
+    """Every path is there, whatever the program keeps in its registers."""
+    print(f"-- {name} {' '.join(options)}, {hz} Hz, {seconds} s")
+    truth, stacks, errors = snapshot(build, name, options, seconds, "--cpu", "--hz", hz,
+                                     agent=agent)
+    judge(check, truth, stacks)
+    blamed = names_build(errors, build_id(build / "tests" / "programs" / name), name)
+    check(blamed is None, f"the summary does not blame {name} ({blamed})")
+
+
+def leaf_without_tables(check, build, agent):
+    """What tables are for, also where frame pointers are kept: the caller of a frameless leaf."""
+    print("-- calltree_leaf, without tables")
+    truth, stacks, _ = snapshot(build, "calltree_leaf", [], 5, "--cpu", "--hz", "199",
+                                agent=agent)
+    total = sum(value for _, value in stacks)
+    for leaf in ("leaf_tokenize", "leaf_unescape"):
+        under = value_on(stacks, f"do_query;{leaf}")
+        check(under > value_on(stacks, f"parse_row;{leaf}"),
+              f"by frame pointers '{leaf}' has lost parse_row ({under} of {total})")
+    leaf_truth = sum(value_on(stacks, entry["path"]) for entry in truth["paths"])
+    check(leaf_truth < total / 2, f"{leaf_truth} of {total} paths are whole")
+
+
+def nothing_without_tables(check, build, agent):
+    print("-- calltree_nofp, without tables")
+    truth, stacks, errors = snapshot(build, "calltree_nofp", [], 5, "--cpu", "--hz", "199",
+                                     agent=agent)
+    total = sum(value for _, value in stacks)
+    whole = sum(value_on(stacks, entry["path"]) for entry in truth["paths"])
+    check(whole < total / 2, f"without frame pointers {whole} of {total} stacks are whole: "
+                             "the reference really has none")
+    blamed = names_build(errors, build_id(build / "tests" / "programs" / "calltree_nofp"),
+                         "calltree_nofp")
+    if not check(blamed is not None, f"the summary names the build: {blamed}"):
+        print(errors)
+
+
 def main():
     build = arguments().build
     skip_unless_live()
     check = Check()
     seconds, rates = (30, ("99", "199")) if full() else (8, ("199",))
-    programs = build / "tests" / "programs"
 
-    for hz in rates:
-        for threads in ("1", "2"):
-            print(f"-- calltree_fp, {threads} threads, {hz} Hz, {seconds} s")
-            truth, stacks, errors = snapshot(build, "calltree_fp", ["--threads", threads],
-                                             seconds, "--cpu", "--hz", hz)
-            check_shares(check, truth, stacks)
-            check_parents(check, truth, stacks)
-            blamed = names_build(errors, build_id(programs / "calltree_fp"), "calltree_fp")
-            check(blamed is None, f"the summary does not blame calltree_fp ({blamed})")
-
-    print("-- calltree_nofp")
-    truth, stacks, errors = snapshot(build, "calltree_nofp", [], 5, "--cpu", "--hz", "199")
-    total = sum(value for _, value in stacks)
-    whole = sum(value_on(stacks, entry["path"]) for entry in truth["paths"])
-    check(whole < total / 2, f"without frame pointers {whole} of {total} stacks are whole: "
-                             "the reference really has none")
-    blamed = names_build(errors, build_id(programs / "calltree_nofp"), "calltree_nofp")
-    if not check(blamed is not None, f"the summary names the build: {blamed}"):
-        print(errors)
+    with Agent(build, **{"unwind-tables": "yes"}) as agent:
+        for hz in rates:
+            for threads in ("1", "2"):
+                with_tables(check, build, agent, "calltree_fp", seconds, hz, "--threads", threads)
+            for name in ("calltree_leaf", "calltree_nofp"):
+                with_tables(check, build, agent, name, seconds, hz)
+    with Agent(build, **{"unwind-tables": "no"}) as agent:
+        leaf_without_tables(check, build, agent)
+        nothing_without_tables(check, build, agent)
     return 1 if check.failures else 0
 
 

@@ -21,9 +21,10 @@ class Record:
         self.key, self.source = words[1], words[2]
         self.pid, self.tid, self.time_ns = map(int, words[3:6])
         self.comm = text(words[6])
-        self.kernel_frames = int(words[7])
+        self.kernel_frames, self.state = int(words[7]), int(words[8])
+        self.walk_end, self.end, self.by_table = words[9], words[10], int(words[11])
         middle = words.index("|")
-        self.addresses = [int(word, 16) for word in words[8:middle]]
+        self.addresses = [int(word, 16) for word in words[12:middle]]
         self.frames = [frame(word) for word in words[middle + 1 :]]
         self.count = 0
 

@@ -6,7 +6,8 @@
 // came out (build, offset) is written to the file $FP_WITNESS, so that a test compares frame
 // by frame with a reference of its own. Lines:
 //   C <key> <count>                        so many samples under the key
-//   R <key> <cpu|off_cpu> <tgid> <tid> <time_ns> <comm in hex> <kernel frames>
+//   R <key> <cpu|off_cpu> <tgid> <tid> <time_ns> <comm in hex> <kernel frames> <state>
+//     <walk's end> <what the resolver made of it> <frames found by table>
 //     [<address>…] | [<frame>…]            user addresses, and all user frames made of them
 // A frame is <kind>:<build-ID or ->:<offset>:<path or name in hex>.
 #include "agent/window.h"
@@ -90,7 +91,18 @@ static void print_frames(FILE *file, const struct fp_stack_record *record,
 	}
 }
 
-static void print_record(FILE *file, const struct fp_stack_record *record)
+static const char *end_name(uint32_t end)
+{
+	static const char *const names[FP_WALK_END_COUNT] = {
+#define END_NAME(id, label, text) [FP_WALK_END_##id] = label,
+		FP_WALK_ENDS(END_NAME)
+	};
+
+	return end < FP_WALK_END_COUNT ? names[end] : "unknown";
+}
+
+static void print_record(FILE *file, const struct fp_stack_record *record,
+			 const struct fp_resolved *resolved)
 {
 	const uint64_t *addresses = (const uint64_t *)record->frames;
 
@@ -99,7 +111,8 @@ static void print_record(FILE *file, const struct fp_stack_record *record)
 		record->source == FP_SOURCE_CPU ? "cpu" : "off_cpu", record->tgid, record->tid,
 		(uint64_t)record->time_ns);
 	print_hex(file, record->comm, strnlen(record->comm, sizeof(record->comm)));
-	fprintf(file, " %u", record->kernel_len);
+	fprintf(file, " %u %u %s %s %u", record->kernel_len, record->state,
+		end_name(record->walk_end), end_name(resolved->walk_end), record->by_table);
 	for (uint32_t i = 0; i < record->user_len; i++)
 		fprintf(file, " %" PRIx64, addresses[record->kernel_len + i]);
 	fputs(" |", file);
@@ -111,8 +124,8 @@ int seen_resolve(struct fp_resolver *resolver, const struct fp_stack_record *rec
 	int r = real_resolve(resolver, record, profile, ret);
 	FILE *file = witness();
 
-	if (r == 0 && file != NULL) {
-		print_record(file, record);
+	if (r == 0 && file != NULL && !ret->unwanted) {
+		print_record(file, record, ret);
 		print_frames(file, record, profile, ret->stack);
 		fputc('\n', file);
 	}

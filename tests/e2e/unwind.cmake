@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Whole stacks of programs without frame pointers: their share, and frame by frame against a
+# reference. They run alone: what else runs is met in stacks too and wants tables first.
+# FP_TEST_FULL in the environment makes them long.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+# fp_unwind_test(<name> <script> <argument>…)
+function(fp_unwind_test name script)
+  add_test(NAME ${name}
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${script}
+      --build ${CMAKE_BINARY_DIR} ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS "e2e;live" RUN_SERIAL TRUE
+    SKIP_RETURN_CODE 77 TIMEOUT 1800 ENVIRONMENT "${FP_TEST_ENVIRONMENT}")
+endfunction()
+
+fp_unwind_test(e2e_unwind unwind.py --set unwind-tables=yes python3 postgres)
+fp_unwind_test(e2e_unwind_reference unwind_reference.py --native)

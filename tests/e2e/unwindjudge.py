@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judges stacks against the reference that unwindref gives (unwindstops.py): those of our walker
+compiled natively, and those that the agent's witness (witnessed.py) saw come from the kernel for
+the very same stops. A stop by ptrace is an interval off the CPU, in the state `stopped`, and the
+thread's registers and stack are at its end what they were when it was walked."""
+
+import bisect
+import collections
+import struct
+
+import unwindstops
+from batches import FILE, VDSO
+from elffile import elf
+
+AGREE_SHARE = 0.995
+ENTRY_AT, ENTRY_BYTES = 24, 64  # e_entry in an ELF header; code at an entry point
+STOPPED = 3  # enum fp_away_reason in bpf/abi.h
+LEAST_RECORDS = 100  # of stops, different stacks in each second
+WHOLE_ENDS = ("root", "outermost")
+
+
+def in_file(prefix, frames=3):
+    """One of the innermost frames is of such a file."""
+    return lambda stop: any(stop.maps.place(address, index == 0)[0].startswith(prefix)
+                            for index, address in enumerate(stop.reference.frames[:frames]))
+
+
+def both_end_without_entry(stop):
+    return stop.reference.frames == stop.ours.frames and \
+        stop.reference.end != unwindstops.WHOLE and stop.ours.end in ("no_table", "broken", "root")
+
+
+def entry_point(stop):
+    """Both end in the code at a file's entry point, of which the reference knows nothing."""
+    leaf = len(stop.ours.frames) == 1
+    row = stop.maps.at(stop.ours.frames[-1] - (not leaf))
+    file = elf(row.path) if row else None
+    if file is None or stop.reference.frames != stop.ours.frames or \
+            stop.reference.end == unwindstops.WHOLE or stop.ours.end != unwindstops.WHOLE:
+        return False
+    address = file.address(stop.ours.frames[-1] - (not leaf) - row.start + row.offset)
+    return 0 <= address - struct.unpack_from("<Q", file.data, ENTRY_AT)[0] < ENTRY_BYTES
+
+
+# (what it is, a predicate over a stop that disagrees), the first that holds counts.
+EXPLAINED = [
+    ("no entry covers the code where programs begin (the dynamic linker's _start): ours knows that "
+     "it is the outermost, the reference does not", entry_point),
+    ("no entry covers the code and no frame pointer leads on: both end there",
+     both_end_without_entry),
+    ("the C++ runtime is about to leave for a handler: until it is there, its own frame is made "
+     "over into the handler's, which no entry describes", in_file("libgcc_s.so")),
+]
+
+
+def explained(stop):
+    return next((text for text, holds in EXPLAINED if holds(stop)), None)
+
+
+def judge_native(check, name, stops, agree_share=AGREE_SHARE):
+    """The natively compiled walker against libdwfl."""
+    agree = sum(stop.agrees() for stop in stops)
+    whole = sum(stop.ours.end == unwindstops.WHOLE for stop in stops)
+    check(agree >= agree_share * len(stops),
+          f"{name}: {100 * agree / len(stops):.2f} % of {len(stops)} stacks agree with libdwfl "
+          f"frame by frame; {100 * whole / len(stops):.2f} % whole, "
+          f"{len({tuple(stop.ours.frames) for stop in stops})} different ones, "
+          f"{sum(len(stop.ours.frames) for stop in stops) / len(stops):.1f} frames on average")
+    reasons, open_cases = collections.Counter(), []
+    for stop in stops:
+        if not stop.agrees():
+            why = explained(stop)
+            reasons[why or "?"] += 1
+            if why is None:
+                open_cases.append(stop)
+    for why, count in reasons.most_common():
+        print(f"        {count} × {why}")
+    check(not open_cases, f"{name}: {len(open_cases)} differences are of no known class")
+    for stop in open_cases[:3]:
+        print(f"      {stop.difference()}")
+        unwindstops.tell(stop)
+
+
+def by_thread(tries):
+    """{tid: (begins, stops)}, to find the stop that a moment belongs to."""
+    threads = collections.defaultdict(lambda: ([], []))
+    for stop in tries:
+        begins, list_of = threads[stop.tid]
+        begins.append(stop.begin_ns)
+        list_of.append(stop)
+    return threads
+
+
+def stop_of(threads, record):
+    begins, list_of = threads.get(record.tid, ([], []))
+    index = bisect.bisect_right(begins, record.time_ns) - 1
+    return list_of[index] if index >= 0 else None
+
+
+def misplaced(record, stop):
+    """A frame that the agent gave another build or offset than it has, or None."""
+    for index, (address, frame) in enumerate(zip(record.addresses, record.frames)):
+        row = stop.maps.at(address - (index > 0))
+        if row is None or not row.build_id or frame.kind not in (FILE, VDSO):
+            continue
+        if (frame.id, frame.offset) != (row.build_id, address - row.start + row.offset):
+            return f"{frame} is {row.path} +{address - row.start + row.offset:#x}"
+    return None
+
+
+def in_order(frames, reference):
+    """All of them stand in the reference, in its order: callers may be missing, none is made up."""
+    rest = iter(reference)
+    return all(frame in rest for frame in frames)
+
+
+class KernelJudgement:
+    """Of each record what the agent shipped: it may have cut what it could not believe."""
+
+    def __init__(self):
+        self.kinds, self.ends, self.wrong = collections.Counter(), collections.Counter(), []
+
+    def judge(self, record, stop):
+        self.ends[record.end] += 1
+        kind = self.kind(record, stop)
+        wrong = misplaced(record, stop)
+        self.kinds["wrong" if wrong else kind] += 1
+        if wrong or kind == "wrong":
+            self.wrong.append((record, stop, wrong))
+
+    def kind(self, record, stop):
+        shipped = record.addresses[: len(record.frames)]
+        reference = stop.reference.frames
+        by_table = record.by_table >= len(record.addresses) - 1
+        if shipped == reference and record.end in WHOLE_ENDS:
+            return "agree"
+        if shipped == reference[: len(shipped)]:
+            if record.end == "depth":
+                return "agree"
+            if record.end not in WHOLE_ENDS:
+                return "end early and say so"
+        if explained(stop):
+            return "of a known class"
+        if not by_table and in_order(shipped, reference):
+            return "lack callers, by frame pointer"
+        return "wrong" if by_table else "went astray by frame pointer"
+
+
+def judge_kernel(check, name, tries, records, agree_share=AGREE_SHARE, least=LEAST_RECORDS):
+    """The walker in the kernel against libdwfl, where a record is of a stop. agree_share: less
+    where stacks may be cut."""
+    threads, judgement = by_thread(tries), KernelJudgement()
+    for record in records:
+        stop = stop_of(threads, record)
+        if record.source == "off_cpu" and record.state == STOPPED and \
+                isinstance(stop, unwindstops.Stop):
+            judgement.judge(record, stop)
+    count, agree = judgement.kinds.total(), judgement.kinds["agree"]
+    if check(count >= least, f"{name}: {count} stacks of stops were walked in the kernel, "
+                             f"{least} at least"):
+        check(agree >= agree_share * count,
+              f"{name}: {100 * agree / count:.2f} % of them agree with libdwfl frame by frame: "
+              f"{dict(judgement.kinds)}; ends: {dict(judgement.ends)}")
+    check(not judgement.wrong, f"{name}: {len(judgement.wrong)} hold a frame that is not there")
+    for record, stop, why in judgement.wrong[:3]:
+        print(f"      {record.walk_end} {record.end} {record.by_table} {why or ''}")
+        print("        in the kernel: " + " ".join(f"{address:x}" for address in record.addresses))
+        unwindstops.tell(stop)
