@@ -188,7 +188,8 @@ static void gather_hooks(enum fp_offcpu_hook hook, struct fp_preflight_facts *fa
 	facts->hook_sched_exit =
 	    btf__find_by_name_kind(btf, "btf_trace_sched_exit_tp", BTF_KIND_TYPEDEF) > 0;
 	btf__free(btf);
-	facts->hook_irq_work = fp_sampler_try_irq_work();
+	if (facts->bpf_program == 0)
+		facts->hook_irq_work = fp_sampler_try_irq_work();
 	if (hook == FP_HOOK_AUTO && (facts->hook_sched_exit || facts->hook_irq_work == 0))
 		return; // nobody attaches to schedule for nothing
 	if (hook == FP_HOOK_AUTO || hook == FP_HOOK_FEXIT)

@@ -74,15 +74,12 @@ static int try_kicks(struct fleetprof_bpf *skeleton)
 	return -ETIME;
 }
 
-int fp_sampler_try_irq_work(void)
+static int try_here(void)
 {
-	struct fleetprof_bpf *skeleton;
+	struct fleetprof_bpf *skeleton = fleetprof_bpf__open();
 	struct fp_kicks kicks = { 0 };
 	int error;
 
-	if (is_realtime() || !has_tracepoint())
-		return -EOPNOTSUPP;
-	skeleton = fleetprof_bpf__open();
 	if (!skeleton)
 		return -errno;
 	choose(skeleton);
@@ -96,5 +93,18 @@ int fp_sampler_try_irq_work(void)
 		error = try_kicks(skeleton);
 	fp_kicks_free(&kicks);
 	fleetprof_bpf__destroy(skeleton);
+	return error;
+}
+
+int fp_sampler_try_irq_work(void)
+{
+	libbpf_print_fn_t printer;
+	int error;
+
+	if (is_realtime() || !has_tracepoint())
+		return -EOPNOTSUPP;
+	printer = libbpf_set_print(NULL); // a refusal is an answer, and not for people
+	error = try_here();
+	libbpf_set_print(printer);
 	return error;
 }

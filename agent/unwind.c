@@ -140,7 +140,7 @@ static void enter(struct fp_unwind *unwind, uint32_t build, const struct fp_buf 
 	fp_unwind_processes_write(unwind, build);
 }
 
-static int ask(struct fp_unwind *unwind, uint32_t build, const struct fp_names_file *file);
+static int ask(struct fp_unwind *unwind, uint32_t number, const struct fp_names_file *file);
 
 // Programs that live for milliseconds are gone when their table is asked for, but mostly still lie
 // where they were. Whatever lies there now, the role compares its identity.

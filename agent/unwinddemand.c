@@ -135,19 +135,19 @@ uint32_t fp_unwind_demand_count(const struct fp_unwind_demand *demand)
 	return demand->count;
 }
 
-struct fp_unwind_build *fp_unwind_demand_at(struct fp_unwind_demand *demand, uint32_t build)
+struct fp_unwind_build *fp_unwind_demand_at(struct fp_unwind_demand *demand, uint32_t number)
 {
-	return &demand->builds[build];
+	return &demand->builds[number];
 }
 
-void fp_unwind_demand_ref(struct fp_unwind_demand *demand, uint32_t build)
+void fp_unwind_demand_ref(struct fp_unwind_demand *demand, uint32_t number)
 {
-	demand->builds[build].refs++;
+	demand->builds[number].refs++;
 }
 
-void fp_unwind_demand_give(struct fp_unwind_demand *demand, uint32_t build)
+void fp_unwind_demand_give(struct fp_unwind_demand *demand, uint32_t number)
 {
-	demand->builds[build].refs--;
+	demand->builds[number].refs--;
 }
 
 int fp_unwind_demand_place(struct fp_unwind_demand *demand, uint32_t number,
@@ -232,9 +232,9 @@ uint32_t fp_unwind_demand_next(const struct fp_unwind_demand *demand, uint64_t f
 	return found;
 }
 
-void fp_unwind_demand_asked(struct fp_unwind_demand *demand, uint32_t build)
+void fp_unwind_demand_asked(struct fp_unwind_demand *demand, uint32_t number)
 {
-	demand->builds[build].state = FP_UNWIND_ASKED;
+	demand->builds[number].state = FP_UNWIND_ASKED;
 }
 
 void fp_unwind_demand_loaded(struct fp_unwind_demand *demand, uint32_t number,

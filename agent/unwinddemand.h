@@ -68,19 +68,19 @@ static inline void fp_unwind_demand_freep(struct fp_unwind_demand **demand)
 // FP_UNWIND_BUILDS_MAX in use; -ENOMEM.
 int fp_unwind_demand_take(struct fp_unwind_demand *demand, const struct fp_unwind_key *key,
 			  uint32_t *ret_build);
-void fp_unwind_demand_ref(struct fp_unwind_demand *demand, uint32_t build);
-void fp_unwind_demand_give(struct fp_unwind_demand *demand, uint32_t build);
+void fp_unwind_demand_ref(struct fp_unwind_demand *demand, uint32_t number);
+void fp_unwind_demand_give(struct fp_unwind_demand *demand, uint32_t number);
 uint32_t fp_unwind_demand_count(const struct fp_unwind_demand *demand); // of numbers given
 // Valid until the next take.
-struct fp_unwind_build *fp_unwind_demand_at(struct fp_unwind_demand *demand, uint32_t build);
+struct fp_unwind_build *fp_unwind_demand_at(struct fp_unwind_demand *demand, uint32_t number);
 // Where its file can be had by now.
-int fp_unwind_demand_place(struct fp_unwind_demand *demand, uint32_t build,
+int fp_unwind_demand_place(struct fp_unwind_demand *demand, uint32_t number,
 			   const struct fp_names_file *file);
 // It was met in the stack of that number; counted once however often it is met there.
-void fp_unwind_demand_note(struct fp_unwind_demand *demand, uint32_t build, uint64_t stack,
+void fp_unwind_demand_note(struct fp_unwind_demand *demand, uint32_t number, uint64_t stack,
 			   uint64_t now_ns);
 // That stack ended in it, short of the outermost frame.
-void fp_unwind_demand_stopped(struct fp_unwind_demand *demand, uint32_t build);
+void fp_unwind_demand_stopped(struct fp_unwind_demand *demand, uint32_t number);
 // Lets heat cool down. Call every some seconds.
 void fp_unwind_demand_cool(struct fp_unwind_demand *demand, uint64_t now_ns);
 
@@ -88,12 +88,12 @@ void fp_unwind_demand_cool(struct fp_unwind_demand *demand, uint64_t now_ns);
 // The build to ask for next, or FP_UNWIND_NONE: not one that needs more than free_blocks.
 uint32_t fp_unwind_demand_next(const struct fp_unwind_demand *demand, uint64_t free_blocks,
 			       uint64_t now_ns);
-void fp_unwind_demand_asked(struct fp_unwind_demand *demand, uint32_t build);
+void fp_unwind_demand_asked(struct fp_unwind_demand *demand, uint32_t number);
 // What came of it. place is taken over.
-void fp_unwind_demand_loaded(struct fp_unwind_demand *demand, uint32_t build,
+void fp_unwind_demand_loaded(struct fp_unwind_demand *demand, uint32_t number,
 			     const struct fp_unwind_place *place, uint64_t now_ns);
 // -errno of the table's making or entering; -ENOSPC with the blocks that it needs.
-void fp_unwind_demand_failed(struct fp_unwind_demand *demand, uint32_t build, int error,
+void fp_unwind_demand_failed(struct fp_unwind_demand *demand, uint32_t number, int error,
 			     uint32_t blocks, uint64_t now_ns);
 // Who has to go so that the one who most wants room has it, or nobody: then that one waits. With
 // excess_blocks, so much has to be freed first. At most FP_UNWIND_VICTIMS_MAX. Returns their number.
@@ -102,7 +102,7 @@ uint32_t fp_unwind_demand_victims(struct fp_unwind_demand *demand, uint64_t free
 				  uint64_t excess_blocks, uint64_t now_ns,
 				  uint32_t victims[FP_UNWIND_VICTIMS_MAX]);
 // The place is the caller's to give back.
-void fp_unwind_demand_evicted(struct fp_unwind_demand *demand, uint32_t build, uint64_t now_ns,
+void fp_unwind_demand_evicted(struct fp_unwind_demand *demand, uint32_t number, uint64_t now_ns,
 			      struct fp_unwind_place *ret_place);
 
 struct fp_unwind_demand_stats {

@@ -26,8 +26,14 @@ static int begin(void **state)
 	return fp_unwind_pool_new(&bench.memory, CHUNKS, &pool);
 }
 
+// What places own that are still in the pool when a test ends.
+static void *owned[4096];
+static uint32_t owned_count;
+
 static int end(void **state)
 {
+	while (owned_count > 0)
+		free(owned[--owned_count]);
 	fp_unwind_pool_freep(&pool);
 	unwind_bench_end(&bench);
 	return 0;
@@ -49,7 +55,21 @@ struct made { // a table and where it lies
 
 static int add(struct made *made)
 {
-	return fp_unwind_pool_add(pool, made->bytes, made->size, &made->place);
+	int r = fp_unwind_pool_add(pool, made->bytes, made->size, &made->place);
+
+	if (r == 0) {
+		assert_true(owned_count < sizeof(owned) / sizeof(owned[0]));
+		owned[owned_count++] = made->place.rules;
+	}
+	return r;
+}
+
+static void take_out(struct made *made)
+{
+	for (uint32_t i = 0; i < owned_count; i++)
+		if (owned[i] == made->place.rules)
+			owned[i] = owned[--owned_count];
+	fp_unwind_pool_remove(pool, &made->place);
 }
 
 static void check_view(const struct made *made, const struct fp_unwind_view *view, uint32_t offset)
@@ -123,7 +143,7 @@ static void test_rows_and_gaps(void **state)
 	check_at(&made, 0x3abcd); // the rest of a page whose row came from the one before
 	check_at(&made, 0x4ffff);
 	check_at(&made, 0x50020);
-	fp_unwind_pool_remove(pool, &made.place);
+	take_out(&made);
 	fp_unwind_pool_grace(pool);
 	forget(&made);
 }
@@ -191,7 +211,7 @@ static void test_waits_for_grace(void **state)
 	assert_int_equal(add(&one), 0);
 	before = one.place;
 	word = bench.memory.pages[before.page];
-	fp_unwind_pool_remove(pool, &one.place);
+	take_out(&one);
 	assert_int_equal(one.place.tag, 0);
 	assert_int_equal(bench.memory.pages[before.page], 0);
 	assert_true(fp_unwind_pool_waits(pool));
@@ -205,7 +225,7 @@ static void test_waits_for_grace(void **state)
 	assert_false(fp_unwind_pool_waits(pool));
 	check_all(&other);
 	assert_int_equal(stats_now().chunks, 1);
-	fp_unwind_pool_remove(pool, &other.place);
+	take_out(&other);
 	fp_unwind_pool_grace(pool);
 	assert_int_equal(stats_now().chunks, 0); // given back when empty
 	assert_int_equal(stats_now().rules, FP_UNWIND_RULES_FIXED);
@@ -225,7 +245,7 @@ static void test_shared_rules(void **state)
 	rules = stats_now().rules;
 	assert_int_equal(add(&other), 0);
 	assert_int_equal(stats_now().rules, rules);
-	fp_unwind_pool_remove(pool, &one.place);
+	take_out(&one);
 	fp_unwind_pool_grace(pool);
 	assert_int_equal(stats_now().rules, rules);
 	check_all(&other);
@@ -283,8 +303,8 @@ static void test_rules_full(void **state)
 	assert_int_equal(found.cfa, FP_UNWIND_CANNOT);
 	assert_int_equal(found.add, FP_UNWIND_CANNOT_RULES_FULL);
 	assert_int_equal(stats_now().rules, FP_UNWIND_RULES);
-	fp_unwind_pool_remove(pool, &one.place);
-	fp_unwind_pool_remove(pool, &other.place);
+	take_out(&one);
+	take_out(&other);
 	fp_unwind_pool_grace(pool);
 	assert_int_equal(stats_now().rules, FP_UNWIND_RULES_FIXED);
 	forget(&one);
@@ -310,7 +330,7 @@ static void test_no_room(void **state)
 	assert_int_equal(before.rules, after.rules);
 	assert_int_equal(before.rows, after.rows);
 	check_all(&one);
-	fp_unwind_pool_remove(pool, &one.place);
+	take_out(&one);
 	assert_int_equal(add(&other), -ENOSPC); // not before the grace
 	fp_unwind_pool_grace(pool);
 	assert_int_equal(add(&other), 0);
@@ -373,7 +393,7 @@ static void test_coming_and_going(void **state)
 		struct made *one = &made[random_below(TABLES)];
 
 		if (one->bytes) {
-			fp_unwind_pool_remove(pool, &one->place);
+			take_out(one);
 			forget(one);
 		} else {
 			*one = random_table();
@@ -392,7 +412,7 @@ static void test_coming_and_going(void **state)
 	assert_in_range(refused, 1, 100); // the bound was met
 	for (uint32_t i = 0; i < TABLES; i++) {
 		if (made[i].bytes)
-			fp_unwind_pool_remove(pool, &made[i].place);
+			take_out(&made[i]);
 		forget(&made[i]);
 	}
 	fp_unwind_pool_grace(pool);
