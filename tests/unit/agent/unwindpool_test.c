@@ -57,10 +57,9 @@ static int add(struct made *made)
 {
 	int r = fp_unwind_pool_add(pool, made->bytes, made->size, &made->place);
 
-	if (r == 0) {
-		assert_true(owned_count < sizeof(owned) / sizeof(owned[0]));
+	assert_true(owned_count < sizeof(owned) / sizeof(owned[0]));
+	if (r == 0)
 		owned[owned_count++] = made->place.rules;
-	}
 	return r;
 }
 
