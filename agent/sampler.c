@@ -190,12 +190,14 @@ struct fp_unwind_maps fp_sampler_unwind_maps(const struct fp_sampler *sampler)
 	const struct fleetprof_bpf *skeleton = sampler->skeleton;
 
 	if (!fp_sampler_by_table(sampler))
-		return (struct fp_unwind_maps){ -1, -1, -1, -1 };
+		return (struct fp_unwind_maps){ -1, -1, -1, -1, -1, -1 };
 	return (struct fp_unwind_maps){
 		.pages = bpf_map__fd(skeleton->maps.unwind_pages),
 		.rows = bpf_map__fd(skeleton->maps.unwind_rows),
 		.rules = bpf_map__fd(skeleton->maps.unwind_rules),
 		.ranges = bpf_map__fd(skeleton->maps.unwind_ranges),
+		.files = bpf_map__fd(skeleton->maps.unwind_files),
+		.met = bpf_map__fd(skeleton->maps.unwind_met),
 	};
 }
 

@@ -32,6 +32,8 @@ struct fp_unwind_maps {
 	int rows;   // array of FP_UNWIND_CHUNKS maps; its slots take what fp_unwind_chunk_new makes
 	int rules;  // array of FP_UNWIND_RULES, can be mapped; number 0 is FP_UNWIND_GAP
 	int ranges; // hash of FP_UNWIND_RANGES_ENTRIES
+	int files;  // hash of FP_UNWIND_FILES
+	int met;    // hash of FP_UNWIND_FILES_MET, which the programs fill
 };
 
 struct fp_sampler_config {

@@ -79,11 +79,13 @@ static int choose_unwinding(struct fp_sampler *sampler)
 {
 	struct fleetprof_bpf *skeleton = sampler->skeleton;
 	struct bpf_map *maps[] = { skeleton->maps.unwind_pages, skeleton->maps.unwind_rows,
-				   skeleton->maps.unwind_rules, skeleton->maps.unwind_ranges };
-	const struct fp_unwind_maps none = { -1, -1, -1, -1 };
+				   skeleton->maps.unwind_rules, skeleton->maps.unwind_ranges,
+				   skeleton->maps.unwind_files, skeleton->maps.unwind_met };
+	const struct fp_unwind_maps none = { -1, -1, -1, -1, -1, -1 };
 	const struct fp_unwind_maps *given =
 	    sampler->config.unwind_maps ? sampler->config.unwind_maps : &none;
-	const int fds[] = { given->pages, given->rows, given->rules, given->ranges };
+	const int fds[] = { given->pages, given->rows, given->rules,
+			    given->ranges, given->files, given->met };
 	bool by_table = fp_sampler_by_table(sampler);
 	int error = 0;
 

@@ -318,7 +318,7 @@ int fp_session_poll(struct fp_session *session)
 		error = fp_questions_ask_early(&session->questions, &session->resolver,
 					       &session->records);
 	if (!error)
-		fp_unwind_turn(&session->unwind);
+		fp_unwind_turn(&session->unwind, fp_sideband_sure_until(session->sideband));
 	if (!error && session->config.names)
 		error = fp_names_pump(session->config.names);
 	if (!error)

@@ -20,6 +20,7 @@ static uint64_t book_bytes(const struct fp_unwind *unwind)
 	fp_unwind_demand_stats(unwind->demand, &demand);
 	return sizeof(*unwind) + pool.book_bytes + demand.book_bytes +
 	       fp_hashmap_bytes(&unwind->processes) + fp_hashmap_bytes(&unwind->versions) +
+	       fp_unwind_files_bytes(unwind) +
 	       unwind->processes.count * sizeof(struct fp_unwind_process) + unwind->version_bytes;
 }
 
@@ -59,7 +60,7 @@ int fp_unwind_open(struct fp_names *names, uint64_t memory_bytes, struct fp_unwi
 	if (!unwind)
 		return -ENOMEM;
 	unwind->names = names;
-	unwind->maps = (struct fp_unwind_maps){ -1, -1, -1, -1 };
+	unwind->maps = (struct fp_unwind_maps){ -1, -1, -1, -1, -1, -1 };
 	unwind->chunk_template = -1;
 	unwind->asking = FP_UNWIND_NONE;
 	unwind->now_ns = fp_monotonic_ns();
@@ -68,6 +69,7 @@ int fp_unwind_open(struct fp_names *names, uint64_t memory_bytes, struct fp_unwi
 	TAILQ_INIT(&unwind->by_use);
 	TAILQ_INIT(&unwind->changes);
 	STAILQ_INIT(&unwind->past);
+	fp_unwind_files_init(unwind);
 	r = open_parts(unwind);
 	if (r < 0)
 		return r;
@@ -87,10 +89,12 @@ void fp_unwind_free(struct fp_unwind *unwind)
 	while ((process = TAILQ_FIRST(&unwind->by_use)))
 		fp_unwind_process_remove(unwind, process);
 	fp_unwind_versions_expire(unwind, UINT64_MAX);
+	fp_unwind_files_empty(unwind);
 	fp_unwind_pool_free(unwind->pool);
 	fp_unwind_demand_free(unwind->demand);
 	fp_hashmap_free(&unwind->processes);
 	fp_hashmap_free(&unwind->versions);
+	fp_hashmap_free(&unwind->files);
 	fp_unwind_maps_close(unwind);
 	free(unwind);
 }
@@ -138,6 +142,7 @@ static void enter(struct fp_unwind *unwind, uint32_t build, const struct fp_buf 
 	unwind->stats.loaded++;
 	fp_unwind_demand_loaded(unwind->demand, build, &place, unwind->now_ns);
 	fp_unwind_processes_write(unwind, build);
+	fp_unwind_files_write(unwind, build);
 }
 
 static int ask(struct fp_unwind *unwind, uint32_t number, const struct fp_names_file *file);
@@ -170,6 +175,7 @@ static void note_failure(struct fp_unwind *unwind, uint32_t number, int error)
 		build->untrusted = true;
 		build->retry_ns = unwind->now_ns + UNTRUSTED_NS;
 		fp_unwind_processes_forget(unwind, number);
+		fp_unwind_files_forget(unwind, number);
 	}
 	unwind->stats.failed[build->lack]++;
 }
@@ -243,6 +249,7 @@ static void evict(struct fp_unwind *unwind, uint32_t build)
 	fp_unwind_demand_evicted(unwind->demand, build, unwind->now_ns, &place);
 	fp_unwind_pool_remove(unwind->pool, &place);
 	fp_unwind_processes_write(unwind, build); // nobody carries its tag any more
+	fp_unwind_files_write(unwind, build);
 	unwind->stats.evicted++;
 }
 
@@ -270,6 +277,7 @@ void fp_unwind_empty(struct fp_unwind *unwind)
 
 	while ((process = TAILQ_FIRST(&unwind->by_use)))
 		fp_unwind_process_remove(unwind, process);
+	fp_unwind_files_empty(unwind);
 	for (uint32_t i = 0; i < fp_unwind_demand_count(unwind->demand); i++)
 		if (fp_unwind_demand_at(unwind->demand, i)->state == FP_UNWIND_LOADED)
 			evict(unwind, i);
@@ -343,7 +351,7 @@ bool fp_unwind_preloading(const struct fp_unwind_source *source)
 	return false;
 }
 
-void fp_unwind_turn(struct fp_unwind_source *source)
+void fp_unwind_turn(struct fp_unwind_source *source, uint64_t sure_ns)
 {
 	struct fp_unwind *unwind = source->unwind;
 
@@ -351,6 +359,7 @@ void fp_unwind_turn(struct fp_unwind_source *source)
 		return;
 	unwind->now_ns = fp_monotonic_ns();
 	fp_unwind_processes_look(source);
+	fp_unwind_files_meet(source, sure_ns);
 	fp_unwind_versions_expire(unwind, unwind->now_ns);
 	ask_next(unwind);
 }
@@ -372,7 +381,7 @@ void fp_unwind_preload(struct fp_unwind_source *source, uint32_t tgid)
 	unwind->now_ns = fp_monotonic_ns();
 	if (!fp_unwind_process_of(unwind, tgid))
 		(void)fp_unwind_process_begin(source, tgid, fp_procfs_monotonic_ns());
-	fp_unwind_turn(source);
+	fp_unwind_turn(source, 0);
 }
 
 // ---- books ----

@@ -60,9 +60,10 @@ int fp_unwind_record(struct fp_unwind_source *source, struct fp_stack_record *re
 void fp_unwind_preload(struct fp_unwind_source *source, uint32_t tgid);
 // Whether some of these are still to come.
 bool fp_unwind_preloading(const struct fp_unwind_source *source);
-// After events and records: brings the ranges of changed processes up to date, asks for the next
-// table. Call at every turn.
-void fp_unwind_turn(struct fp_unwind_source *source);
+// After events and records: brings the ranges of changed processes up to date, learns of files that
+// programs of ours have met, asks for the next table. sure_ns: no event until then is missing. Call
+// at every turn.
+void fp_unwind_turn(struct fp_unwind_source *source, uint64_t sure_ns);
 // Before the epoch is switched: removes what has to make room. After it, and only if every program
 // run from before has ended: what was removed is room.
 void fp_unwind_make_room(struct fp_unwind *unwind);

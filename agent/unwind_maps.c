@@ -17,8 +17,7 @@
 #define PAGES_BYTES (FP_UNWIND_PAGES * sizeof(fp_u64))
 #define RULES_BYTES (FP_UNWIND_RULES * sizeof(struct fp_unwind_rule))
 // What the kernel puts before a key and a value of a hash map, and the bucket of an entry.
-#define ENTRY_BYTES                                                                                \
-	(48 + sizeof(struct fp_unwind_ranges_key) + sizeof(struct fp_unwind_ranges) + 16)
+#define ENTRY_BYTES(key, value) (48 + sizeof(key) + sizeof(value) + 16)
 
 static int make_map(enum bpf_map_type type, const char *name, uint32_t value_size,
 		    uint32_t max_entries, uint32_t flags)
@@ -46,6 +45,19 @@ static int make_ranges(void)
 			   sizeof(struct fp_unwind_ranges), FP_UNWIND_RANGES_ENTRIES, NULL);
 
 	return fd < 0 ? -errno : fd;
+}
+
+static int make_files(struct fp_unwind_maps *maps)
+{
+	int r = maps->files =
+	    bpf_map_create(BPF_MAP_TYPE_HASH, "unwind_files", sizeof(struct fp_unwind_file_key),
+			   sizeof(struct fp_unwind_file), FP_UNWIND_FILES, NULL);
+
+	if (r >= 0)
+		r = maps->met = bpf_map_create(
+		    BPF_MAP_TYPE_HASH, "unwind_met", sizeof(struct fp_unwind_file_key),
+		    sizeof(struct fp_unwind_met), FP_UNWIND_FILES_MET, NULL);
+	return r < 0 ? -errno : 0;
 }
 
 static int map_memory(int fd, size_t size, void **ret)
@@ -97,6 +109,8 @@ static int make_all(struct fp_unwind *unwind)
 		r = maps->rows = make_rows(unwind);
 	if (r >= 0)
 		r = maps->ranges = make_ranges();
+	if (r >= 0)
+		r = make_files(maps);
 	return r < 0 ? r : 0;
 }
 
@@ -127,6 +141,8 @@ void fp_unwind_maps_close(struct fp_unwind *unwind)
 	fp_close_fd(&unwind->maps.rules);
 	fp_close_fd(&unwind->maps.rows);
 	fp_close_fd(&unwind->maps.ranges);
+	fp_close_fd(&unwind->maps.files);
+	fp_close_fd(&unwind->maps.met);
 	fp_close_fd(&unwind->chunk_template);
 }
 
@@ -139,7 +155,11 @@ uint64_t fp_unwind_chunk_bytes(void)
 uint64_t fp_unwind_maps_bytes(const struct fp_unwind *unwind)
 {
 	return PAGES_BYTES + RULES_BYTES + 2 * PAGE_BYTES + fp_unwind_chunk_bytes() +
-	       FP_UNWIND_CHUNKS * sizeof(void *) + FP_UNWIND_RANGES_ENTRIES * ENTRY_BYTES;
+	       FP_UNWIND_CHUNKS * sizeof(void *) +
+	       FP_UNWIND_RANGES_ENTRIES *
+		   ENTRY_BYTES(struct fp_unwind_ranges_key, struct fp_unwind_ranges) +
+	       FP_UNWIND_FILES * ENTRY_BYTES(struct fp_unwind_file_key, struct fp_unwind_file) +
+	       FP_UNWIND_FILES_MET * ENTRY_BYTES(struct fp_unwind_file_key, struct fp_unwind_met);
 }
 
 int fp_unwind_maps_put(const struct fp_unwind *unwind, uint32_t tgid, uint32_t part,

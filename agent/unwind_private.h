@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // unwind_private: the inside of unwind, shared by unwind.c (tables: asked for, entered, evicted),
-// unwind_maps.c (the maps), unwind_process.c (processes and their ranges), unwind_areas.c (what code
-// a process has mapped) and unwind_record.c (what records tell).
+// unwind_maps.c (the maps), unwind_process.c (processes and their ranges), unwind_files.c (files as
+// the kernel knows them), unwind_areas.c (what code a process has mapped) and unwind_record.c (what
+// records tell).
 // Threads: one owner.
 #pragma once
 
@@ -44,6 +45,7 @@ struct fp_unwind_process {
 	uint32_t parts;			   // in the map
 };
 TAILQ_HEAD(fp_unwind_process_list, fp_unwind_process);
+TAILQ_HEAD(fp_unwind_known_list, fp_unwind_known);
 
 struct fp_unwind {
 	struct fp_names *names;
@@ -65,6 +67,9 @@ struct fp_unwind {
 	struct fp_unwind_versions past;
 	uint64_t version_bytes, past_bytes;		     // of all; of those that hold no longer
 	struct fp_unwind_range ranges[FP_UNWIND_RANGES_MAX]; // scratch
+
+	struct fp_hashmap files; // struct fp_unwind_file_key → struct fp_unwind_known *
+	struct fp_unwind_known_list known, nameless; // those without a build
 	struct fp_unwind_stats stats;
 };
 
@@ -106,6 +111,15 @@ bool fp_unwind_process_is_stale(const struct fp_unwind_process *process, uint64_
 // A build's table has come or gone, or it is known by another number: all who have it mapped.
 void fp_unwind_processes_write(struct fp_unwind *unwind, uint32_t build);
 void fp_unwind_processes_forget(struct fp_unwind *unwind, uint32_t build);
+
+// unwind_files. Looks at what programs of ours have met until sure_ns.
+void fp_unwind_files_init(struct fp_unwind *unwind);
+void fp_unwind_files_meet(struct fp_unwind_source *source, uint64_t sure_ns);
+void fp_unwind_files_write(struct fp_unwind *unwind, uint32_t build); // as processes_write
+void fp_unwind_files_forget(struct fp_unwind *unwind, uint32_t build);
+void fp_unwind_files_empty(struct fp_unwind *unwind);
+uint64_t fp_unwind_files_bytes(const struct fp_unwind *unwind); // of books
+
 void fp_unwind_versions_expire(struct fp_unwind *unwind, uint64_t now_ns);
 void fp_unwind_version_free(struct fp_unwind *unwind, struct fp_unwind_version *version);
 const struct fp_unwind_version *fp_unwind_version_of(struct fp_unwind *unwind, uint32_t number);

@@ -84,6 +84,8 @@ static int hold_against(struct fp_unwind_source *source, struct fp_stack_record 
 	if (!record->unwind_version)
 		return 0;
 	source->unwind->stats.records_by_table += record->by_table > 0;
+	if (record->unwind_version == FP_UNWIND_BY_FILE)
+		return 0; // what the kernel had mapped just then
 	version = fp_unwind_version_of(source->unwind, record->unwind_version);
 	if (version && version->source == source && stamp && version->stamp == stamp)
 		return 0;
@@ -118,19 +120,20 @@ static enum fp_stop why_stopped(struct fp_unwind *unwind, const struct fp_stack_
 	uint64_t inside = inside_of(record, record->user_len - 1U);
 	const struct fp_unwind_area *area =
 	    then ? fp_unwind_area_at(then->areas, then->count, inside) : NULL;
+	bool has_ranges = record->unwind_version && record->unwind_version != FP_UNWIND_BY_FILE;
 	const struct fp_unwind_build *build;
 
 	if (area && area->by_table)
 		return FP_STOP_NO_ENTRY;
 	area = now ? fp_unwind_area_at(now->areas, now->count, inside) : NULL;
 	if (!area) // of the program before an exec, mostly
-		return record->unwind_version ? FP_STOP_NONE : FP_STOP_NEW_PROCESS;
+		return has_ranges ? FP_STOP_NONE : FP_STOP_NEW_PROCESS;
 	if (area->build == FP_UNWIND_NO_BUILD)
 		return FP_STOP_NO_IDENTITY;
 	build = fp_unwind_demand_at(unwind->demand, area->build);
 	if (build->state != FP_UNWIND_LOADED)
 		return build->lack;
-	return record->unwind_version ? FP_STOP_NOT_LOADED : FP_STOP_NEW_PROCESS;
+	return has_ranges ? FP_STOP_NOT_LOADED : FP_STOP_NEW_PROCESS;
 }
 
 static void note_builds(struct fp_unwind *unwind, const struct fp_stack_record *record,

@@ -156,7 +156,8 @@ struct fp_stack_record {
 	fp_u8 kernel_thread; /* 1: of no process; exiting tasks are of one, and have no user side */
 	fp_u8 kernel_truncated; /* 1: the kernel stack may be cut at the limit */
 	fp_u16 by_table;	/* user frames found by table; the others by frame pointer */
-	fp_u32 unwind_version;	/* of the ranges that the walk went by; 0: it had none */
+	fp_u32 unwind_version;	/* of the ranges that the walk went by; 0: it had none;
+				   FP_UNWIND_BY_FILE */
 	fp_u8 cannot;		/* FP_WALK_END_CANNOT: enum fp_unwind_cannot */
 	fp_u8 stop;		/* left 0; the agent notes why the walk stopped: enum fp_stop */
 	fp_u8 padding[2];
@@ -315,6 +316,8 @@ struct fp_unwind_table {
 #define FP_UNWIND_CHUNKS	 1024u
 #define FP_UNWIND_RULES		 32768u
 #define FP_UNWIND_RANGES_ENTRIES 2048u /* parts, of all processes together */
+#define FP_UNWIND_FILES		 4096u /* known to have a table, or none */
+#define FP_UNWIND_FILES_MET	 1024u /* not known yet */
 struct fp_unwind_chunk {
 	fp_u32 rows[FP_UNWIND_CHUNK_ROWS]; /* low 16 bits: place within the page; high: rule */
 };
@@ -353,8 +356,36 @@ struct fp_unwind_ranges {
 	fp_u64 part_start[FP_UNWIND_PARTS]; /* of each part's first range; ~0 behind the last */
 	struct fp_unwind_range ranges[FP_UNWIND_PART_RANGES]; /* behind the last: start ~0 */
 };
+
+/*
+ * A file as the kernel knows it, whatever its name: of what is mapped where a process has no ranges
+ * (yet). Content that changes changes its time as well. All zero: the vDSO.
+ */
+struct fp_unwind_file_key {
+	fp_u64 inode;
+	fp_u64 changed; /* ctime: seconds << 30 | nanoseconds */
+	fp_u32 device;
+	fp_u32 generation;
+};
+struct fp_unwind_file { /* its table. A place = file offset - offset + at. */
+	fp_u64 offset, size;
+	fp_u32 at;
+	fp_u16 tag; /* as in struct fp_unwind_range; 0: it has none */
+	fp_u16 padding;
+};
+/* Where a file was met that is not known: user space finds out what the process had mapped there. */
+struct fp_unwind_met {
+	fp_u64 time_ns, start_ns, start_boottime_ns;
+	fp_u64 address, offset; /* the one is of the other in the file */
+	fp_u32 tgid, exec_id;
+};
+/* In place of a version: the walk went by files, which are those that were mapped at that moment. */
+#define FP_UNWIND_BY_FILE 0xffffffffu
+
 _Static_assert(sizeof(struct fp_unwind_rule) == 16, "abi");
 _Static_assert(sizeof(struct fp_unwind_range) == 24, "abi");
+_Static_assert(sizeof(struct fp_unwind_file_key) == 24, "abi");
+_Static_assert(sizeof(struct fp_unwind_file) == 24, "abi");
 _Static_assert(sizeof(struct fp_unwind_chunk) == 65536, "abi");
 
 #endif

@@ -77,12 +77,71 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
-struct mm_struct {
-	unsigned long end_code;
-	unsigned long start_stack;
+struct maple_tree {
+	void *ma_root;
 };
 
-struct file;
+typedef struct {
+	void *vdso;
+} mm_context_t;
+
+struct mm_struct {
+	struct maple_tree mm_mt; /* from 6.1 on */
+	unsigned long end_code;
+	unsigned long start_stack;
+	mm_context_t context;
+};
+
+struct super_block {
+	u32 s_dev;
+};
+
+struct inode {
+	u64 i_ino;
+	u32 i_generation;
+	struct super_block *i_sb;
+	s64 i_ctime_sec;
+	u32 i_ctime_nsec;
+};
+
+struct timespec64 {
+	s64 tv_sec;
+	long tv_nsec;
+};
+
+/* before 6.6, and before 6.11 */
+struct inode___before_6_6 {
+	struct timespec64 i_ctime;
+};
+struct inode___before_6_11 {
+	struct timespec64 __i_ctime;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+/* lib/maple_tree.c: the two kinds of node that a mm's tree has */
+struct maple_metadata {
+	u8 end;
+};
+
+struct maple_range_64 {
+	unsigned long pivot[15];
+	union {
+		void *slot[16];
+		struct {
+			void *pad[15];
+			struct maple_metadata meta;
+		};
+	};
+};
+
+struct maple_arange_64 {
+	unsigned long pivot[9];
+	void *slot[10];
+	struct maple_metadata meta;
+};
 
 struct vm_userfaultfd_ctx {
 	void *ctx;
@@ -91,6 +150,7 @@ struct vm_userfaultfd_ctx {
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
+	unsigned long vm_pgoff;
 	struct file *vm_file;
 	struct vm_userfaultfd_ctx vm_userfaultfd_ctx; /* empty without CONFIG_USERFAULTFD */
 };

@@ -185,6 +185,9 @@ static __always_inline void fp_walk_whose(struct fp_scratch *scratch, struct tas
 	walk->tgid = scratch->record.tgid;
 	walk->exec_id = scratch->record.exec_id;
 	walk->start_boottime_ns = scratch->record.start_boottime_ns;
+	walk->start_ns = scratch->record.start_ns;
+	walk->mm = (u64)task->mm;
+	walk->is_forebear = 0;
 	if (!fp_unwind_tables)
 		return;
 	ranges = fp_unwind_ranges_at(walk->tgid, 0);
@@ -201,6 +204,7 @@ static __always_inline void fp_walk_whose(struct fp_scratch *scratch, struct tas
 		    ranges->exec_id == walk->exec_id) {
 			walk->tgid = tgid;
 			walk->start_boottime_ns = start;
+			walk->is_forebear = 1;
 			return;
 		}
 	}

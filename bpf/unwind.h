@@ -9,7 +9,8 @@
  * A wrong table makes wrong frames, which is why the agent checks tables before it loads them.
  *
  * The four maps are reached through FP_UNWIND_*_AT, and FP_UNWIND_TABLES says whether there is
- * anything in them; tests define these natively.
+ * anything in them; FP_UNWIND_FIND_FILE looks at what the kernel has mapped (bpf/unwindfile.h).
+ * Tests define these natively.
  * Pure logic: also compiled natively by the tests.
  */
 #ifndef FLEETPROF_UNWIND_H
@@ -19,6 +20,12 @@
 
 #ifndef FP_UNWIND_RANGES_AT
 #include "bpf/unwindmaps.h"
+struct fp_walk;
+static __always_inline void fp_unwind_find_file(struct fp_walk *walk, fp_u64 address);
+#define FP_UNWIND_FIND_FILE(walk, address) fp_unwind_find_file(walk, address)
+#endif
+#ifndef FP_UNWIND_FIND_FILE /* natively, without a kernel to ask */
+#define FP_UNWIND_FIND_FILE(walk, address) ((void)(walk), (void)(address))
 #endif
 
 /* Keeps an index inside an array in a way the compiler cannot prove away. */
@@ -128,17 +135,16 @@ fp_unwind_take_range(struct fp_walk *walk, const struct fp_unwind_ranges *part, 
 }
 
 /*
- * Makes the walk's range the one of `address`. An entry may be replaced, and its memory become
- * another's, while it is read; then its head no longer is what it was before.
+ * Makes the walk's range the one of `address` among those of the process. An entry may be replaced,
+ * and its memory become another's, while it is read; then its head no longer is what it was before.
  */
-static inline __attribute__((always_inline)) void fp_unwind_find_range(struct fp_walk *walk,
-								       fp_u64 address)
+static inline __attribute__((always_inline)) void
+fp_unwind_find_own_range(struct fp_walk *walk, fp_u64 address)
 {
 	const struct fp_unwind_ranges *first = FP_UNWIND_RANGES_AT(walk->tgid, 0), *part = first;
 	fp_u64 end = ~0ULL, index, next;
 	fp_u32 version = walk->version;
 
-	fp_unwind_no_range(walk, 0, ~0ULL);
 	if (!first)
 		return;
 	if (!version)
@@ -161,6 +167,44 @@ static inline __attribute__((always_inline)) void fp_unwind_find_range(struct fp
 		walk->version = version;
 	else
 		fp_unwind_no_range(walk, 0, ~0ULL);
+}
+
+/*
+ * Makes the walk's range the one of `address`: of the ranges of the process, or, where these have
+ * none, of the file that is mapped there.
+ */
+static inline __attribute__((always_inline)) void fp_unwind_find_range(struct fp_walk *walk,
+								       fp_u64 address)
+{
+	fp_unwind_no_range(walk, 0, ~0ULL);
+	if (walk->version != FP_UNWIND_BY_FILE)
+		fp_unwind_find_own_range(walk, address);
+	if (!walk->range_tag)
+		FP_UNWIND_FIND_FILE(walk, address);
+}
+
+/*
+ * Takes the part of a mapping, of [start, end) and from `offset` of its file on, that the file's
+ * table covers, or the space about `address` that it does not.
+ */
+static inline __attribute__((always_inline)) void
+fp_unwind_take_file(struct fp_walk *walk, const struct fp_unwind_file *file, fp_u64 start,
+		    fp_u64 end, fp_u64 offset, fp_u64 address)
+{
+	fp_u64 from = offset, to = offset + (end - start), at = address - start + offset;
+
+	if (from < file->offset)
+		from = file->offset;
+	if (to > file->offset + file->size)
+		to = file->offset + file->size;
+	if (!file->tag || at < from || at >= to) {
+		fp_unwind_no_range(walk, start, end - start);
+		return;
+	}
+	walk->range_start = start + (from - offset);
+	walk->range_size = to - from;
+	walk->range_at = file->at + (fp_u32)(from - file->offset);
+	walk->range_tag = file->tag;
 }
 
 /* One step of the search for a row: of the `left` rows from `base` on, one half. */
@@ -410,5 +454,9 @@ fp_unwind_step(struct fp_walk *walk, fp_u64 *frames, fp_u32 index, const struct 
 	walk->by_table += !over;
 	return over;
 }
+
+#ifdef __bpf__
+#include "bpf/unwindfile.h"
+#endif
 
 #endif

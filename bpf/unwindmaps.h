@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * unwindmaps: the maps that hold unwind tables and the ranges of processes (bpf/abi.h), filled by
- * the agent while programs run, and how bpf/unwind.h reaches them. Programs only read them.
+ * the agent while programs run, and how bpf/unwind.h reaches them. Programs only read them, but for
+ * one.
  *
  * What a program has found stays as it is until its run is over: the agent reuses rows, rules and
  * pages only after a grace period, and never during a visit (bpf/blocked.h), which may sleep.
@@ -54,6 +55,21 @@ struct {
 	__type(key, struct fp_unwind_ranges_key);
 	__type(value, struct fp_unwind_ranges);
 } unwind_ranges __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, FP_UNWIND_FILES);
+	__type(key, struct fp_unwind_file_key);
+	__type(value, struct fp_unwind_file);
+} unwind_files __weak SEC(".maps");
+
+/* The one that programs write: user space takes out what it has found. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, FP_UNWIND_FILES_MET);
+	__type(key, struct fp_unwind_file_key);
+	__type(value, struct fp_unwind_met);
+} unwind_met __weak SEC(".maps");
 
 static __always_inline const struct fp_unwind_ranges *fp_unwind_ranges_at(u32 tgid, u32 part)
 {

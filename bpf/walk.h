@@ -47,7 +47,12 @@ struct fp_walk {
 	fp_u8 exact;		    /* ip is of the frame's next instruction, not behind a call */
 	fp_u8 end;		    /* enum fp_walk_end, set by the step that could not be taken */
 	fp_u8 cannot;		    /* with FP_WALK_END_CANNOT */
-	fp_u8 padding[7];
+	fp_u8 lookups; /* of files: see bpf/vma.h */
+	fp_u8 is_forebear; /* tgid, exec_id and start are another process's, whose ranges are used */
+	fp_u8 padding[5];
+	fp_u64 mm;	 /* the task's memory, a kernel address */
+	fp_u64 start_ns; /* of the process */
+	fp_u64 node[32]; /* of the memory's tree, as read */
 	struct fp_signal_context context;
 };
 
@@ -84,6 +89,7 @@ fp_walk_begin(struct fp_walk *walk, fp_u64 *frames, fp_u32 from, const struct fp
 	walk->range_start = walk->range_size = 0;
 	walk->version = 0;
 	walk->by_table = 0;
+	walk->lookups = 0;
 	walk->first = from + 1;
 	walk->known = (1 << FP_REGISTERS) - 1;
 	walk->exact = 1;

@@ -86,6 +86,7 @@ def check_programs(report):
     report.ran("testrun", "the BPF programs do what they should in test runs")
     print("\n".join(line for line in report.text("verifier").splitlines() if "verified" in line))
     report.ran("unwind", "walks by unwind tables are as the C library has them")
+    report.ran("unwind_file", "and so they are where only the kernel knows what is mapped")
     report.ran("balance", "the books balance for every source")
     report.ran("doctor", "agentctl doctor finds nothing that fails")
     doctor = report.text("doctor")
@@ -298,8 +299,8 @@ def run(options, folder):
     loads = options.build / "tests/programs"
     programs = [options.build / path for path in (
         "agent/agentctl", "agent/fleetprof-agent", "tests/bpf/bpf_verifier",
-        "tests/bpf/bpf_testrun", "tests/bpf/bpf_unwind_kernel", "tests/bpf/bpf_balance",
-        "tests/bpf/bpf_threshold", "tests/kernels/kernels_events")] + [
+        "tests/bpf/bpf_testrun", "tests/bpf/bpf_unwind_kernel", "tests/bpf/bpf_unwind_file",
+        "tests/bpf/bpf_balance", "tests/bpf/bpf_threshold", "tests/kernels/kernels_events")] + [
             loads / name for name in ("calltree_fp", "sleeper", "spin", "blocked", "waits")]
     # What is started by its path, which is built in.
     kept = [options.build / "bpf/fleetprof_bpf/fleetprof_bpf.bpf.o"] + [

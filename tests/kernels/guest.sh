@@ -197,6 +197,7 @@ programs() {
   section verifier bpf_verifier
   section testrun bpf_testrun
   section unwind bpf_unwind_kernel
+  section unwind_file bpf_unwind_file
   section balance bpf_balance
   section doctor agentctl doctor
   profile_programs
