@@ -61,10 +61,13 @@ def cxx(build, _):
 
 
 def openssl(_, __):
-    """Hand-written assembly above all; two processes and one that waits for them."""
+    """Hand-written assembly above all; two processes and one that waits for them, and one that
+    waits for what it encrypts."""
     algorithms = "aes-256-cbc sha256 sha512 md5 rsa2048 ecdsap256 ecdhx25519 ed25519"
     methods = "chacha20-poly1305 aes-128-gcm"
-    return group("sh", "-c", f"while :; do openssl speed -multi 2 -seconds 1 {algorithms};"
+    fed = ("while :; do head -c 65536 /dev/zero; sleep 0.01; done | "
+           "openssl enc -aes-256-cbc -pbkdf2 -k word >/dev/null &")
+    return group("sh", "-c", f"{fed} while :; do openssl speed -multi 2 -seconds 1 {algorithms};"
                  + "".join(f"openssl speed -seconds 1 -evp {method};" for method in
                            methods.split()) + "done")
 
@@ -93,9 +96,13 @@ def gcc_source(functions):
 
 
 def gcc(_, folder):
-    source = folder / "large.c"
+    """One that computes for seconds, and many of which the stages wait for each other."""
+    source, small = folder / "large.c", folder / "small.c"
     source.write_text(gcc_source(400))
-    return group("sh", "-c", f"while :; do gcc -O2 -g -c -o {folder}/large.o {source}; done")
+    small.write_text(gcc_source(3))
+    return group("sh", "-c", f"while :; do gcc -O2 -g -c -o {folder}/large.o {source}; for i in "
+                 f"1 2 3 4 5 6 7 8 9 10; do gcc -pipe -shared -fPIC -o {folder}/small.so {small}; "
+                 "done; done")
 
 
 def postgres_folder():
