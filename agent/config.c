@@ -79,7 +79,7 @@ static const struct fp_setting rows[] = {
 	PICK(limits, walk, "auto", walks, true,
 	     "Who walks user stacks: our frame-pointer walk or the kernel's helper; auto takes the "
 	     "helper only on kernels of agent.kernel_no_user_read."),
-	ROW(unwind, tables, BOOL, "no", 0, 0, true,
+	ROW(unwind, tables, BOOL, "yes", 0, 0, true,
 	    "Walk code without frame pointers by tables made of its call frame information, see "
 	    "unwinding.md."),
 	ROW(unwind, memory, SIZE, "64MiB", FP_UNWIND_MEMORY_MIN, FP_UNWIND_MEMORY_MAX, true,

@@ -84,7 +84,7 @@ static int choose_unwinding(struct fp_sampler *sampler)
 	const struct fp_unwind_maps none = { -1, -1, -1, -1, -1, -1 };
 	const struct fp_unwind_maps *given =
 	    sampler->config.unwind_maps ? sampler->config.unwind_maps : &none;
-	const int fds[] = { given->pages, given->rows, given->rules,
+	const int fds[] = { given->pages,  given->rows,	 given->rules,
 			    given->ranges, given->files, given->met };
 	bool by_table = fp_sampler_by_table(sampler);
 	int error = 0;

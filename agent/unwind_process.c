@@ -247,7 +247,8 @@ static int number_version(struct fp_unwind *unwind, struct fp_unwind_version *ve
 
 	do
 		unwind->last_version++;
-	while (unwind->last_version == 0 || unwind->last_version == FP_UNWIND_BY_FILE || fp_unwind_version_of(unwind, unwind->last_version));
+	while (unwind->last_version == 0 || unwind->last_version == FP_UNWIND_BY_FILE ||
+	       fp_unwind_version_of(unwind, unwind->last_version));
 	slot = fp_hashmap_put(&unwind->versions, &unwind->last_version, NULL);
 	if (!slot)
 		return -ENOMEM;

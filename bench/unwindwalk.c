@@ -35,13 +35,16 @@ struct walk_kind {
 	const char *name, *program;
 	bool tables, helper;
 	uint32_t max_frames;
+	bool by_file;
 };
 
 static const struct walk_kind kinds[] = {
-	{ "one frame alone", "deep", false, false, 1 },
-	{ "kernel's helper", "deep", false, true, FP_DEFAULT_USER_FRAMES },
-	{ "frame pointers", "deep", false, false, FP_DEFAULT_USER_FRAMES },
-	{ "unwind tables", "deep_nofp", true, false, FP_DEFAULT_USER_FRAMES },
+	{ "one frame alone", "deep", false, false, 1, false },
+	{ "kernel's helper", "deep", false, true, FP_DEFAULT_USER_FRAMES, false },
+	{ "frame pointers", "deep", false, false, FP_DEFAULT_USER_FRAMES, false },
+	{ "unwind tables", "deep_nofp", true, false, FP_DEFAULT_USER_FRAMES, false },
+	{ "tables, process without ranges", "deep_nofp", true, false, FP_DEFAULT_USER_FRAMES,
+	  true },
 };
 
 struct cost {
@@ -150,6 +153,21 @@ static struct bpf_prog_info statistics(int fd)
 	return info;
 }
 
+// One that its walks have met and stopped at. False: none any more.
+static bool learn(struct kernel_space *kernel)
+{
+	struct fp_unwind_file_key key;
+	struct fp_unwind_met met;
+	struct kernel_space_place place;
+
+	if (!kernel_space_met(kernel, &key, &met))
+		return false;
+	if (!kernel_space_place(met.tgid, met.address, &place))
+		fail("a file that was met");
+	kernel_space_know(kernel, &key, place.path);
+	return true;
+}
+
 // Who the load is says its first record; then its ranges can be made.
 static void map_tables(struct kernel_space *kernel, struct bpf_object *object, pid_t pid,
 		       const struct fp_stack_record *record)
@@ -180,9 +198,13 @@ static struct cost measure_ticks(const struct options *options, const struct wal
 		fail("attaching");
 	wait_ms(WARM_UP_MS);
 	ring_buffer__consume(ring);
-	if (kind->tables)
+	if (kind->by_file)
+		kernel_space_open(&kernel, object, 16);
+	else if (kind->tables)
 		map_tables(&kernel, object, pid, &seen.record);
-	wait_ms(WARM_UP_MS);
+	do
+		wait_ms(WARM_UP_MS);
+	while (kind->by_file && learn(&kernel));
 	before = statistics(program_fd(object, "cpu_tick"));
 	wait_ms(options->seconds * 1000);
 	after = statistics(program_fd(object, "cpu_tick"));
@@ -283,9 +305,14 @@ static struct cost measure_runs(const struct options *options, const struct walk
 	dive(kind, depth); // also says who this program is
 	ring_buffer__consume(ring);
 	if (kind->tables) {
-		map_tables(&kernel, object, getpid(), &seen.record);
+		if (kind->by_file)
+			kernel_space_open(&kernel, object, 16);
+		else
+			map_tables(&kernel, object, getpid(), &seen.record);
 		seen.frames_max = 0;
-		dive(kind, depth);
+		do
+			dive(kind, depth);
+		while (kind->by_file && learn(&kernel));
 		ring_buffer__consume(ring);
 		kernel_space_close(&kernel);
 	}

@@ -138,8 +138,8 @@ fp_unwind_take_range(struct fp_walk *walk, const struct fp_unwind_ranges *part, 
  * Makes the walk's range the one of `address` among those of the process. An entry may be replaced,
  * and its memory become another's, while it is read; then its head no longer is what it was before.
  */
-static inline __attribute__((always_inline)) void
-fp_unwind_find_own_range(struct fp_walk *walk, fp_u64 address)
+static inline __attribute__((always_inline)) void fp_unwind_find_own_range(struct fp_walk *walk,
+									   fp_u64 address)
 {
 	const struct fp_unwind_ranges *first = FP_UNWIND_RANGES_AT(walk->tgid, 0), *part = first;
 	fp_u64 end = ~0ULL, index, next;

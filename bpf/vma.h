@@ -17,11 +17,11 @@
 #include "bpf/walk.h"
 #include <bpf/bpf_core_read.h>
 
-#define FP_VMA_DEPTH	6	/* levels; with ten branches a node that is more than memory has pages */
-#define FP_VMA_LOOKUPS	32	/* of one walk, each a microsecond or less */
-#define FP_MAPLE_NODE	256	/* bytes, and what they are aligned to */
-#define FP_MAPLE_LEAF	1	/* enum maple_type: maple_leaf_64, */
-#define FP_MAPLE_ARANGE 3	/* maple_arange_64; the one between is maple_range_64 */
+#define FP_VMA_DEPTH	6  /* levels; with ten branches a node that is more than memory has pages */
+#define FP_VMA_LOOKUPS	32 /* of one walk, each a microsecond or less */
+#define FP_MAPLE_NODE	256 /* bytes, and what they are aligned to */
+#define FP_MAPLE_LEAF	1   /* enum maple_type: maple_leaf_64, */
+#define FP_MAPLE_ARANGE 3   /* maple_arange_64; the one between is maple_range_64 */
 #define FP_MAPLE_PIVOTS 15
 
 struct fp_vma {

@@ -47,8 +47,9 @@ struct fp_walk {
 	fp_u8 exact;		    /* ip is of the frame's next instruction, not behind a call */
 	fp_u8 end;		    /* enum fp_walk_end, set by the step that could not be taken */
 	fp_u8 cannot;		    /* with FP_WALK_END_CANNOT */
-	fp_u8 lookups; /* of files: see bpf/vma.h */
-	fp_u8 is_forebear; /* tgid, exec_id and start are another process's, whose ranges are used */
+	fp_u8 lookups;		    /* of files: see bpf/vma.h */
+	fp_u8
+	    is_forebear; /* tgid, exec_id and start are another process's, whose ranges are used */
 	fp_u8 padding[5];
 	fp_u64 mm;	 /* the task's memory, a kernel address */
 	fp_u64 start_ns; /* of the process */

@@ -172,3 +172,54 @@ static inline uint32_t kernel_space_process(struct kernel_space *kernel, uint32_
 	}
 	return count;
 }
+
+struct kernel_space_place { // what a process has mapped somewhere
+	unsigned long long start, end, offset, inode;
+	char path[256];
+};
+
+static inline bool kernel_space_place(uint32_t tgid, uint64_t address,
+				      struct kernel_space_place *ret)
+{
+	bool found = false;
+	char name[64], line[512];
+	FILE *maps;
+
+	snprintf(name, sizeof(name), "/proc/%u/maps", tgid);
+	maps = fopen(name, "re");
+	while (!found && maps && fgets(line, sizeof(line), maps)) {
+		ret->path[0] = '\0';
+		found = sscanf(line, "%llx-%llx %*s %llx %*s %llu %255s", &ret->start, &ret->end,
+			       &ret->offset, &ret->inode, ret->path) >= 4 &&
+			ret->start <= address && address < ret->end;
+	}
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+// One file that a program met and that is not known: false when there is none.
+static inline bool kernel_space_met(const struct kernel_space *kernel,
+				    struct fp_unwind_file_key *ret_key, struct fp_unwind_met *ret)
+{
+	int fd = kernel_space_fd(kernel, "unwind_met");
+
+	return bpf_map_get_next_key(fd, NULL, ret_key) == 0 &&
+	       bpf_map_lookup_elem(fd, ret_key, ret) == 0;
+}
+
+// From here on it is known to be the file of the path.
+static inline void kernel_space_know(struct kernel_space *kernel,
+				     const struct fp_unwind_file_key *key, const char *path)
+{
+	const struct space_table *table = kernel_space_file(kernel, path);
+	struct fp_unwind_file file = { 0 };
+
+	if (table)
+		file = (struct fp_unwind_file){ .size = (uint64_t)1 << 40,
+						.at = table->first_page << FP_UNWIND_PAGE_BITS,
+						.tag = table->tag };
+	if (bpf_map_update_elem(kernel_space_fd(kernel, "unwind_files"), key, &file, BPF_ANY) ||
+	    bpf_map_delete_elem(kernel_space_fd(kernel, "unwind_met"), key))
+		abort();
+}

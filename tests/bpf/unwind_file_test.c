@@ -4,7 +4,6 @@
 // kernel's own tree of mappings (bpf/vma.h). Files are known by what the kernel says of them, so
 // this test does as the agent does: it looks what lies where a file was met.
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "own_stack.h"
 
@@ -27,31 +26,20 @@ static int end(void **state)
 	return 0;
 }
 
-// The path of what is mapped at the place where it was met, which has to be as it was met.
-static void find_path(const struct fp_unwind_file_key *key, const struct fp_unwind_met *met,
-		      char path[256])
+// What is mapped at the place where it was met has to be as it was met.
+static void check_met(const struct fp_unwind_file_key *key, const struct fp_unwind_met *met,
+		      const struct kernel_space_place *place)
 {
-	unsigned long long start, stop, offset, inode;
-	char line[512];
 	struct stat info;
-	FILE *maps = fopen("/proc/self/maps", "re");
 
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps)) {
-		path[0] = '\0';
-		if (sscanf(line, "%llx-%llx %*s %llx %*s %llu %255s", &start, &stop, &offset,
-			   &inode, path) >= 4 &&
-		    start <= met->address && met->address < stop)
-			break;
-	}
-	fclose(maps);
-	assert_int_equal(path[0], '/');
-	assert_int_equal(met->offset, met->address - start + offset);
+	assert_int_equal(place->path[0], '/');
+	assert_int_equal(met->offset, met->address - place->start + place->offset);
 	assert_int_equal(met->tgid, getpid());
 	assert_int_equal(met->exec_id, last->exec_id);
 	assert_int_equal(met->start_boottime_ns, last->start_boottime_ns);
-	assert_int_equal(key->inode, inode);
-	assert_int_equal(stat(path, &info), 0);
+	assert_int_equal(met->start_ns, last->start_ns);
+	assert_int_equal(key->inode, place->inode);
+	assert_int_equal(stat(place->path, &info), 0);
 	assert_int_equal(key->changed,
 			 (uint64_t)info.st_ctim.tv_sec << 30 | (uint64_t)info.st_ctim.tv_nsec);
 }
@@ -59,28 +47,15 @@ static void find_path(const struct fp_unwind_file_key *key, const struct fp_unwi
 // What the programs have met since is known from here on. How many they were.
 static uint32_t learn(void)
 {
-	int met_fd = kernel_space_fd(&kernel, "unwind_met");
-	int files_fd = kernel_space_fd(&kernel, "unwind_files");
+	struct kernel_space_place place;
 	struct fp_unwind_file_key key;
 	struct fp_unwind_met met;
 	uint32_t count = 0;
 
-	while (bpf_map_get_next_key(met_fd, NULL, &key) == 0) {
-		struct fp_unwind_file file = { 0 };
-		const struct space_table *table;
-		char path[256];
-
-		assert_int_equal(bpf_map_lookup_elem(met_fd, &key, &met), 0);
-		find_path(&key, &met, path);
-		table = kernel_space_file(&kernel, path);
-		if (table)
-			file = (struct fp_unwind_file){ .size = (uint64_t)1 << 40,
-							.at = table->first_page
-							      << FP_UNWIND_PAGE_BITS,
-							.tag = table->tag };
-		assert_int_equal(bpf_map_update_elem(files_fd, &key, &file, BPF_ANY), 0);
-		assert_int_equal(bpf_map_delete_elem(met_fd, &key), 0);
-		count++;
+	for (; kernel_space_met(&kernel, &key, &met); count++) {
+		assert_true(kernel_space_place((uint32_t)getpid(), met.address, &place));
+		check_met(&key, &met, &place);
+		kernel_space_know(&kernel, &key, place.path);
 	}
 	learnt += count;
 	return count;
@@ -185,10 +160,8 @@ static void what_ranges_do_not_have_is_looked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(the_files_that_are_mapped_have_tables),
-		CASE(however_many_mappings_there_are),
-		CASE(only_as_far_as_the_table_goes),
-		CASE(ranges_come_first),
+		CASE(the_files_that_are_mapped_have_tables), CASE(however_many_mappings_there_are),
+		CASE(only_as_far_as_the_table_goes),	     CASE(ranges_come_first),
 		CASE(what_ranges_do_not_have_is_looked_for),
 	};
 
