@@ -220,7 +220,8 @@ static enum fp_walk_end walk_end_of(const struct stack_builder *stack)
 		return FP_WALK_END_BROKEN; // a wrong frame pointer led astray
 	if (end == FP_WALK_END_OUTERMOST)
 		return end; // proven, of one frame as well
-	if (record->user_len >= 2 && end != FP_WALK_END_DEPTH &&
+	// A guess, for when nothing can prove it: short stacks are near their top wherever they end.
+	if (!stack->resolver->by_table && record->user_len >= 2 && end != FP_WALK_END_DEPTH &&
 	    record->user_root_gap <= ROOT_GAP_MAX)
 		return FP_WALK_END_ROOT;
 	// One frame that claims to be the outermost: a leaf that never set up a frame, with

@@ -180,6 +180,7 @@ struct end_case {
 	enum fp_walk_end walk_end;
 	uint64_t gap;
 	enum fp_walk_end expected;
+	bool by_table;
 };
 
 static const struct end_case end_cases[] = {
@@ -203,7 +204,9 @@ static const struct end_case end_cases[] = {
 	{ "code without a table, far from the top", 3, FP_WALK_END_NO_TABLE, UINT64_MAX,
 	  FP_WALK_END_NO_TABLE },
 	{ "code without a table that frame pointers led to, near the top", 3, FP_WALK_END_NO_TABLE,
-	  64, FP_WALK_END_ROOT },
+	  64, FP_WALK_END_NO_TABLE, true },
+	{ "a process whose tables are not there yet, near the top", 3, FP_WALK_END_BROKEN, 64,
+	  FP_WALK_END_BROKEN, true },
 	{ "two frames", 2, FP_WALK_END_ROOT, UINT64_MAX, FP_WALK_END_ROOT },
 };
 
@@ -219,7 +222,9 @@ static void test_walk_ends(void **state)
 		print_message("  %s\n", c->what);
 		stack.record.walk_end = (uint8_t)c->walk_end;
 		stack.record.user_root_gap = c->gap;
+		resolver.by_table = c->by_table;
 		resolved = resolve(&stack);
+		resolver.by_table = false;
 		assert_int_equal(resolved.walk_end, c->expected);
 		assert_int_equal(resolved.frames, c->user_len);
 		assert_true(resolved.stop_build != FP_NO_BUILD);
