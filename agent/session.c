@@ -23,7 +23,7 @@
 // loop costs us 125 looks a second at most, of some 50 us each.
 #define WAKE_BYTES	 512u
 #define WAKE_INTERVAL_MS 8
-#define PRELOAD_NS	 (2 * FP_NS_PER_S)
+#define PRELOAD_NS	 (5 * FP_NS_PER_S)
 
 static int watch(struct fp_session *session, int fd)
 {

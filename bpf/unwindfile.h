@@ -11,13 +11,13 @@
 
 static __always_inline void fp_unwind_note_file(const struct fp_walk *walk,
 						const struct fp_unwind_file_key *key,
-						const struct fp_vma *area, fp_u64 address)
+						fp_u64 address)
 {
 	struct fp_unwind_met met = { .time_ns = bpf_ktime_get_ns(),
 				     .start_ns = walk->start_ns,
 				     .start_boottime_ns = walk->start_boottime_ns,
 				     .address = address,
-				     .offset = area->offset + (address - area->start),
+				     .offset = walk->area.offset + (address - walk->area.start),
 				     .tgid = walk->tgid,
 				     .exec_id = walk->exec_id };
 
@@ -25,34 +25,46 @@ static __always_inline void fp_unwind_note_file(const struct fp_walk *walk,
 		bpf_map_update_elem(&unwind_met, key, &met, BPF_NOEXIST);
 }
 
-/* A function to the verifier too, checked once for all its callers. */
-__weak __attribute__((noinline)) int fp_unwind_look_up_file(struct fp_walk *walk, fp_u64 address)
+/*
+ * Two functions to the verifier, checked once for all their callers, and one after the other, since
+ * the stacks of all that call each other may have 512 bytes together.
+ */
+
+/* Reads what is mapped at the address. 0: a file, whose key the walk has. */
+__weak __attribute__((noinline)) int fp_unwind_read_mapping(struct fp_walk *walk, fp_u64 address)
+{
+	if (!walk || walk->lookups >= FP_VMA_LOOKUPS)
+		return 1;
+	walk->lookups++;
+	if (!fp_vma_at(walk, address))
+		return 1;
+	if (!walk->version)
+		walk->version = FP_UNWIND_BY_FILE;
+	fp_unwind_no_range(walk, walk->area.start, walk->area.end - walk->area.start);
+	return !fp_vma_key(walk);
+}
+
+__weak __attribute__((noinline)) int fp_unwind_take_mapping(struct fp_walk *walk, fp_u64 address)
 {
 	const struct fp_unwind_file *file;
 	struct fp_unwind_file_key key;
-	struct fp_vma area;
 
-	if (!walk || walk->lookups >= FP_VMA_LOOKUPS)
-		return 0;
-	walk->lookups++;
-	if (!fp_vma_at(walk, address, &area))
-		return 0;
-	if (!walk->version)
-		walk->version = FP_UNWIND_BY_FILE;
-	fp_unwind_no_range(walk, area.start, area.end - area.start);
-	if (!fp_vma_key(walk, &area, &key))
-		return 0;
+	if (!walk)
+		return 0; /* cannot be: callers have it */
+	key = walk->key;
 	file = bpf_map_lookup_elem(&unwind_files, &key);
 	if (file)
-		fp_unwind_take_file(walk, file, area.start, area.end, area.offset, address);
+		fp_unwind_take_file(walk, file, walk->area.start, walk->area.end, walk->area.offset,
+				    address);
 	else
-		fp_unwind_note_file(walk, &key, &area, address);
+		fp_unwind_note_file(walk, &key, address);
 	return 0;
 }
 
 static __always_inline void fp_unwind_find_file(struct fp_walk *walk, fp_u64 address)
 {
-	fp_unwind_look_up_file(walk, address);
+	if (!fp_unwind_read_mapping(walk, address))
+		fp_unwind_take_mapping(walk, address);
 }
 
 #endif

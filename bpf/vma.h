@@ -24,11 +24,6 @@
 #define FP_MAPLE_ARANGE 3   /* maple_arange_64; the one between is maple_range_64 */
 #define FP_MAPLE_PIVOTS 15
 
-struct fp_vma {
-	fp_u64 start, end, offset; /* of its start in the file */
-	fp_u64 file;		   /* struct file *; 0: none */
-};
-
 /* Of the node in walk->node. A count of bytes of the node as they lie there; constants after
  * loading. */
 static __always_inline u64 fp_maple_word(const struct fp_walk *walk, u64 at)
@@ -82,6 +77,7 @@ static __always_inline u64 fp_vma_find(struct fp_walk *walk, u64 address)
 	struct mm_struct *mm = (void *)walk->mm;
 	u64 entry = (u64)BPF_CORE_READ(mm, mm_mt.ma_root);
 
+#pragma clang loop unroll(disable)
 	for (int depth = 0; depth < FP_VMA_DEPTH; depth++) {
 		u64 node = entry & ~(u64)(FP_MAPLE_NODE - 1), type = entry >> 3 & 15;
 
@@ -95,8 +91,10 @@ static __always_inline u64 fp_vma_find(struct fp_walk *walk, u64 address)
 	return 0;
 }
 
-static __always_inline bool fp_vma_at(struct fp_walk *walk, u64 address, struct fp_vma *ret)
+/* Makes the walk's mapping the one at the address. */
+static __always_inline bool fp_vma_at(struct fp_walk *walk, u64 address)
 {
+	struct fp_vma *ret = &walk->area;
 	struct vm_area_struct *area;
 
 	if (!bpf_core_type_exists(struct maple_arange_64) || !walk->mm)
@@ -135,10 +133,11 @@ static __always_inline u64 fp_inode_changed(struct inode *inode)
 	return 0;
 }
 
-/* Which file the mapping is of. False: of none, or of one that says too little of itself. */
-static __always_inline bool fp_vma_key(const struct fp_walk *walk, struct fp_vma *area,
-				       struct fp_unwind_file_key *ret)
+/* Which file the walk's mapping is of. False: of none, or of one that says too little of itself. */
+static __always_inline bool fp_vma_key(struct fp_walk *walk)
 {
+	struct fp_unwind_file_key *ret = &walk->key;
+	struct fp_vma *area = &walk->area;
 	struct mm_struct *mm = (void *)walk->mm;
 	struct file *file = (void *)area->file;
 	struct inode *inode;

@@ -26,6 +26,11 @@ struct fp_reader;
 #define FP_WALK_SLOTS 1024 /* frames of a record in scratch: a power of two */
 _Static_assert(FP_MAX_FRAMES + FP_MAX_USER_FRAMES < FP_WALK_SLOTS, "both sides, and the helper");
 
+struct fp_vma {			   /* what is mapped somewhere: see bpf/vma.h */
+	fp_u64 start, end, offset; /* of its start in the file */
+	fp_u64 file;		   /* struct file *; 0: none */
+};
+
 struct fp_walk {
 	fp_u64 ip;			/* of the frame that the next step leaves */
 	fp_u64 registers[FP_REGISTERS]; /* of that frame, by DWARF number */
@@ -54,6 +59,8 @@ struct fp_walk {
 	fp_u64 mm;	 /* the task's memory, a kernel address */
 	fp_u64 start_ns; /* of the process */
 	fp_u64 node[32]; /* of the memory's tree, as read */
+	struct fp_vma area;
+	struct fp_unwind_file_key key; /* of what is mapped there */
 	struct fp_signal_context context;
 };
 
