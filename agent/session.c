@@ -76,19 +76,22 @@ static int pace_events(struct fp_session *session, bool any)
 
 // A snapshot begins with the tables of its process, unless they take too long: then what is missing
 // comes while it runs.
-static void await_tables(struct fp_session *session)
+static void preload_tables(struct fp_session *session)
 {
 	struct fp_names *names = session->config.names;
+	uint32_t tgid = session->config.sampler.tgid;
 	uint64_t end_ns = fp_monotonic_ns() + PRELOAD_NS, now_ns;
+	bool more = fp_unwind_preload(&session->unwind, tgid);
 
-	if (!names)
-		return;
-	while ((now_ns = fp_monotonic_ns()) < end_ns && fp_unwind_preloading(&session->unwind)) {
+	while (names && (now_ns = fp_monotonic_ns()) < end_ns &&
+	       (more || fp_unwind_preloading(&session->unwind))) {
 		struct pollfd fd = { .fd = fp_names_fd(names), .events = POLLIN };
 
 		if (fp_names_pump(names) < 0)
 			return;
-		if (fp_unwind_preloading(&session->unwind))
+		if (more)
+			more = fp_unwind_preload(&session->unwind, tgid);
+		if (more || fp_unwind_preloading(&session->unwind))
 			poll(&fd, 1, (int)((end_ns - now_ns) / FP_NS_PER_MS) + 1);
 	}
 }
@@ -105,10 +108,8 @@ static void begin_unwinding(struct fp_session *session)
 	session->questions.unwind = &session->unwind;
 	sampler->unwind_tables = true;
 	sampler->unwind_maps = fp_unwind_maps(session->config.unwind);
-	if (!sampler->tgid)
-		return;
-	fp_unwind_preload(&session->unwind, sampler->tgid);
-	await_tables(session);
+	if (sampler->tgid)
+		preload_tables(session);
 }
 
 // The side-band comes first: what starts between the two is then known, not read lazily.

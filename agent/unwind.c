@@ -364,24 +364,29 @@ void fp_unwind_turn(struct fp_unwind_source *source, uint64_t sure_ns)
 	ask_next(unwind);
 }
 
-void fp_unwind_preload(struct fp_unwind_source *source, uint32_t tgid)
+bool fp_unwind_preload(struct fp_unwind_source *source, uint32_t tgid)
 {
 	struct fp_unwind *unwind = source->unwind;
 	struct fp_unwind_version *areas = NULL;
+	struct fp_unwind_process *process;
 	struct fp_process_view view;
 	bool pending;
 
 	if (!unwind || fp_process_table_view_now(source->processes, tgid, 0, 0, &view) < 0 ||
 	    fp_unwind_areas(unwind, tgid, &view, &areas, &pending) < 0)
-		return;
+		return false;
 	for (uint32_t i = 0; i < areas->count; i++)
 		if (areas->areas[i].build != FP_UNWIND_NO_BUILD)
 			fp_unwind_demand_at(unwind->demand, areas->areas[i].build)->preload = true;
 	fp_unwind_version_free(unwind, areas);
 	unwind->now_ns = fp_monotonic_ns();
-	if (!fp_unwind_process_of(unwind, tgid))
+	process = fp_unwind_process_of(unwind, tgid);
+	if (process)
+		fp_unwind_process_changed(unwind, process);
+	else
 		(void)fp_unwind_process_begin(source, tgid, fp_procfs_monotonic_ns());
 	fp_unwind_turn(source, 0);
+	return pending;
 }
 
 // ---- books ----

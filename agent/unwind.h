@@ -56,9 +56,10 @@ void fp_unwind_event(struct fp_unwind_source *source, const struct fp_event *eve
 // stopped, and cuts off the frames that a table of something else found. -ENOMEM.
 int fp_unwind_record(struct fp_unwind_source *source, struct fp_stack_record *record,
 		     uint64_t stamp);
-// The process is the only one that counts: its builds' tables are wanted at once.
-void fp_unwind_preload(struct fp_unwind_source *source, uint32_t tgid);
-// Whether some of these are still to come.
+// The process is the only one that counts: its builds' tables are wanted at once. True: some files'
+// identities are still to come; call again.
+bool fp_unwind_preload(struct fp_unwind_source *source, uint32_t tgid);
+// Whether some of the tables are still to come.
 bool fp_unwind_preloading(const struct fp_unwind_source *source);
 // After events and records: brings the ranges of changed processes up to date, learns of files that
 // programs of ours have met, asks for the next table. sure_ns: no event until then is missing. Call

@@ -55,7 +55,10 @@ static bool identify(struct looking *looking, const struct fp_mapping *mapping,
 	if (file->build_id_len)
 		return true;
 	state = fp_names_identity(looking->unwind->names, &question, &build);
-	looking->pending = looking->pending || state == FP_NAMES_PENDING;
+	if (state == FP_NAMES_PENDING) {
+		(void)fp_names_want_identity(looking->unwind->names, &question); // or next time
+		looking->pending = true;
+	}
 	ret->kind = build.kind;
 	ret->id_len = build.id_len;
 	memcpy(ret->id, build.id, build.id_len);

@@ -15,7 +15,7 @@
 
 #define PAST_NS		 (10 * FP_NS_PER_S) // a record waits in its ring for a second at most
 #define PAST_BYTES_MAX	 ((uint64_t)2 << 20)
-#define LOOK_INTERVAL_NS FP_NS_PER_S // at a process that has files not identified yet
+#define LOOK_INTERVAL_NS (100 * FP_NS_PER_MS) // at a process that has files not identified yet
 
 static uint64_t bytes_of(const struct fp_unwind_version *version)
 {
