@@ -199,6 +199,9 @@ const struct fp_metric fp_agent_metrics[FP_M_COUNT] = {
 	GAUGE(PERF_MAP_BYTES, "perf_map_bytes", "Size of the perf maps that it holds."),
 	COUNTER(PERF_MAPS_REFUSED, "perf_maps_refused_total",
 		"Perf maps refused for their owner, type or size."),
+	COUNTER(PERF_MAPS_LOST, "perf_maps_lost_total",
+		"Perf maps of ended processes whose names were gone before they were wanted, most "
+		"often since another program had written the file anew."),
 	COUNTER(JIT_ASKED, "jit_names_asked_total",
 		"Addresses in JITed code whose function was asked for."),
 	COUNTER(JIT_NAMED, "jit_names_found_total", "Of these, those that a perf map names."),

@@ -108,6 +108,7 @@ static void set_names(struct fp_daemon *daemon)
 	set(daemon, FP_M_PERF_MAPS_OPEN, stats.maps_open);
 	set(daemon, FP_M_PERF_MAP_BYTES, stats.map_bytes);
 	set(daemon, FP_M_PERF_MAPS_REFUSED, stats.maps_refused);
+	set(daemon, FP_M_PERF_MAPS_LOST, stats.maps_lost);
 	set(daemon, FP_M_JIT_ASKED, stats.jit_asked);
 	set(daemon, FP_M_JIT_NAMED, stats.jit_named);
 	set(daemon, FP_M_SYMBOL_TABLES_MADE, stats.tables_made);

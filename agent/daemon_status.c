@@ -196,6 +196,7 @@ static void add_names(const struct fp_daemon *daemon, struct fp_buf *json)
 		{ "opener_starts", offsetof(struct fp_names_stats, opener_starts) },
 		{ "perf_maps_open", offsetof(struct fp_names_stats, maps_open) },
 		{ "perf_maps_refused", offsetof(struct fp_names_stats, maps_refused) },
+		{ "perf_maps_lost", offsetof(struct fp_names_stats, maps_lost) },
 		{ "jit_names_asked", offsetof(struct fp_names_stats, jit_asked) },
 		{ "jit_names_found", offsetof(struct fp_names_stats, jit_named) },
 		{ "symbol_tables_made", offsetof(struct fp_names_stats, tables_made) },

@@ -91,6 +91,7 @@ int fp_names_open_with(const struct fp_names_options *options, fp_names_start_fn
 	TAILQ_INIT(&names->queue);
 	TAILQ_INIT(&names->watch_list);
 	TAILQ_INIT(&names->needy);
+	TAILQ_INIT(&names->to_seal);
 	names->identities = FP_HASHMAP_INIT(struct fp_identity_key, struct fp_identity_entry *);
 	names->hung_places = FP_HASHMAP_INIT(uint64_t, struct fp_hung_place);
 	names->watches = FP_HASHMAP_INIT(uint32_t, struct fp_watch *);
@@ -187,21 +188,24 @@ static bool needs_opener(const struct fp_names *names, uint64_t now_ns)
 // that is not there costs stacks, so it comes before one that is sent away.
 static bool begin(struct fp_names *names, uint64_t now_ns)
 {
+	if (!TAILQ_EMPTY(&names->to_seal)) // in a hurry, and it takes no opener
+		return fp_names_jit_begin(names, now_ns);
 	return fp_names_jit_begin(names, now_ns) || fp_names_identity_begin(names, now_ns) ||
 	       fp_names_table_begin(names, now_ns);
 }
 
 static void go_on(struct fp_names *names, uint64_t now_ns)
 {
-	bool has_role;
+	bool has_role, has_opener;
 
 	fp_names_enforce_deadline(names, now_ns);
 	if (names->operation.kind != FP_NAMES_IDLE)
 		return;
 	has_role = fp_names_child_ensure(&names->role, now_ns);
-	if (!needs_opener(names, now_ns) && !names->drops)
+	if (!needs_opener(names, now_ns) && !names->drops && TAILQ_EMPTY(&names->to_seal))
 		return;
-	if (fp_names_child_ensure(&names->opener, now_ns) && has_role && begin(names, now_ns))
+	has_opener = fp_names_child_ensure(&names->opener, now_ns);
+	if ((has_opener || !TAILQ_EMPTY(&names->to_seal)) && has_role && begin(names, now_ns))
 		names->operation.deadline_ns = now_ns + names->options.request_deadline_ns;
 }
 
@@ -253,6 +257,8 @@ static uint32_t count_outstanding(const struct fp_names *names)
 
 	TAILQ_FOREACH(watch, &names->needy, needing)
 	count += watch->addresses_count;
+	TAILQ_FOREACH(watch, &names->to_seal, sealing)
+	count++;
 	if (names->operation.kind == FP_NAMES_MAP_LOOKUP ||
 	    names->operation.kind == FP_NAMES_MAP_OPEN)
 		count++;

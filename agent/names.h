@@ -73,9 +73,14 @@ struct fp_names_process {
 	uint64_t start_ns; // with tgid the instance, as in the stack record
 	uint64_t exec_ns;  // when its generation began: an exec ends a map's validity
 };
-// A process has executable anonymous memory: its perf map is opened as soon as it exists, and
-// stays readable after the process has ended. Cheap when repeated.
+// A process has executable anonymous memory: its perf map is opened as soon as it exists. Cheap when
+// repeated.
 int fp_names_watch_jit(struct fp_names *names, const struct fp_names_process *process);
+// At time_ns, CLOCK_MONOTONIC as of events, the process ended, or with `exec` became another
+// program: what ran before keeps the names that its map has now, whatever is written to the file
+// later. If that is not known in time, or the file was written to first, they are gone, and counted.
+// An end that nobody tells is found when a name is wanted, and then later.
+void fp_names_end_process(struct fp_names *names, uint32_t tgid, uint64_t time_ns, bool exec);
 // Queues an address; its name can be had after the next settle. Names are forgotten at
 // fp_names_end_epoch, because the map may give the address to another function later.
 int fp_names_want_jit(struct fp_names *names, const struct fp_names_process *process,
@@ -84,7 +89,18 @@ int fp_names_want_jit(struct fp_names *names, const struct fp_names_process *pro
 // call that is not a look-up.
 const char *fp_names_jit(const struct fp_names *names, const struct fp_names_process *process,
 			 uint64_t address, size_t *ret_size);
-void fp_names_end_epoch(struct fp_names *names);
+// Whoever resolves stacks, epoch by epoch, says so: the maps of ended processes are kept until no
+// reader can hold a stack of them. A reader is its owner's and leaves before it goes; adding one
+// that is there and removing one that is not do nothing.
+struct fp_names_reader {
+	struct fp_names_reader *next;
+	uint64_t settled_ns; // what ended before is done with
+};
+void fp_names_add_reader(struct fp_names *names, struct fp_names_reader *reader);
+void fp_names_remove_reader(struct fp_names *names, struct fp_names_reader *reader);
+// An epoch that began at began_ns, CLOCK_MONOTONIC as of events, is resolved: the stacks of all that
+// ended before were in it or earlier ones.
+void fp_names_end_epoch(struct fp_names *names, struct fp_names_reader *reader, uint64_t began_ns);
 
 // ---- symbol tables for the collector ----
 
@@ -131,6 +147,7 @@ struct fp_names_stats { // running sums, for metrics and `status`
 	uint64_t queue_full; // questions that found no room
 	uint64_t role_starts, opener_starts;
 	uint64_t maps_open, maps_refused, map_bytes; // perf maps; refused: owner, type or size
+	uint64_t maps_lost; // of ended processes, with names gone before they were wanted
 	uint64_t jit_asked, jit_named;
 	uint64_t tables_made, table_bytes;
 	uint64_t unwinds_made, unwind_bytes;

@@ -13,20 +13,31 @@
 #define SLACK_NS     (10 * FP_NS_PER_MS)
 #define ASK_AGAIN_NS (200 * FP_NS_PER_MS) // a watch that is wanted is looked for this often
 
-static bool is_near(uint64_t a, uint64_t b)
+static uint64_t distance(uint64_t a, uint64_t b)
 {
-	return a > b ? a - b < SLACK_NS : b - a < SLACK_NS;
+	return a > b ? a - b : b - a;
+}
+
+// What began when the watched one ended is not it, however near.
+static bool is_of(const struct fp_watch *watch, const struct fp_names_process *process)
+{
+	if (watch->ended && fp_watch_began_ns(process) >= watch->ended_ns)
+		return false;
+	return distance(watch->process.start_ns, process->start_ns) < SLACK_NS &&
+	       distance(watch->process.exec_ns, process->exec_ns) < SLACK_NS;
 }
 
 static struct fp_watch *find(const struct fp_names *names, const struct fp_names_process *process)
 {
 	struct fp_watch *const *first = fp_hashmap_get(&names->watches, &process->tgid);
-	struct fp_watch *watch = first ? *first : NULL;
+	struct fp_watch *nearest = NULL;
 
-	while (watch && !(is_near(watch->process.start_ns, process->start_ns) &&
-			  is_near(watch->process.exec_ns, process->exec_ns)))
-		watch = watch->next_of_tgid;
-	return watch;
+	for (struct fp_watch *watch = first ? *first : NULL; watch; watch = watch->next_of_tgid)
+		if (is_of(watch, process) &&
+		    (!nearest || distance(watch->process.exec_ns, process->exec_ns) <
+				     distance(nearest->process.exec_ns, process->exec_ns)))
+			nearest = watch;
+	return nearest;
 }
 
 void fp_watch_satisfy(struct fp_names *names, struct fp_watch *watch)
@@ -170,7 +181,7 @@ const char *fp_names_jit(const struct fp_names *names, const struct fp_names_pro
 	return (const char *)names->jit_text.data + name->at;
 }
 
-void fp_names_end_epoch(struct fp_names *names)
+void fp_watch_forget_names(struct fp_names *names)
 {
 	struct fp_watch *watch;
 

@@ -30,6 +30,7 @@ void fp_watch_close_map(struct fp_names *names, struct fp_watch *watch)
 {
 	if (watch->state != FP_WATCH_OPEN)
 		return;
+	fp_watch_unseal(names, watch);
 	names->handles[watch->handle] = NULL;
 	set_drop(names, watch->handle, true);
 	names->stats.maps_open--;
@@ -48,9 +49,7 @@ static void wait_until(struct fp_names *names, struct fp_watch *watch, uint64_t 
 
 static void wait_longer(struct fp_names *names, struct fp_watch *watch, uint64_t now_ns)
 {
-	const struct fp_names_process *process = &watch->process;
-	uint64_t began_ns =
-	    process->exec_ns > process->start_ns ? process->exec_ns : process->start_ns;
+	uint64_t began_ns = fp_watch_began_ns(&watch->process);
 	uint64_t longest_ns = now_ns - began_ns < YOUNG_NS ? DELAY_YOUNG_NS : DELAY_MAX_NS;
 
 	watch->delay_ns = watch->delay_ns ? 2 * watch->delay_ns : DELAY_FIRST_NS;
@@ -104,8 +103,7 @@ static void take_handle(struct fp_names *names, uint32_t handle, const struct fp
 // been set since, and the monotonic one stands still in suspend.
 static uint64_t not_before_ns(const struct fp_names_process *process)
 {
-	uint64_t began_ns =
-	    process->exec_ns > process->start_ns ? process->exec_ns : process->start_ns;
+	uint64_t began_ns = fp_watch_began_ns(process);
 	uint64_t monotonic_ns = fp_procfs_monotonic_ns(), realtime_ns = fp_realtime_ns();
 	uint64_t age_ns = (monotonic_ns > began_ns ? monotonic_ns - began_ns : 0) +
 			  (fp_boottime_ns() - fp_monotonic_ns()) + CLOCK_STEP_NS;
@@ -219,10 +217,19 @@ static bool begin_due(struct fp_names *names, uint64_t now_ns)
 	return due && begin_open(names, due, now_ns);
 }
 
+// What has ended comes first: whoever follows it may be about to write its file anew.
+static bool begin_any(struct fp_names *names, uint64_t now_ns)
+{
+	if (!TAILQ_EMPTY(&names->to_seal))
+		return fp_watch_begin_seal(names);
+	if (names->drops)
+		return begin_drop(names);
+	return begin_needy(names, now_ns) || begin_due(names, now_ns);
+}
+
 bool fp_names_jit_begin(struct fp_names *names, uint64_t now_ns)
 {
-	if (names->drops ? begin_drop(names)
-			 : begin_needy(names, now_ns) || begin_due(names, now_ns))
+	if (begin_any(names, now_ns))
 		return true;
 	names->operation = (struct fp_names_operation){ 0 };
 	return false;
@@ -251,6 +258,8 @@ static void take_map(struct fp_names *names, struct fp_watch *watch)
 	watch->size = operation->answer.size;
 	watch->delay_ns = 0;
 	names->stats.map_bytes += watch->size;
+	if (watch->ended)
+		fp_watch_seal(names, watch);
 }
 
 static void refuse(struct fp_names *names, struct fp_watch *watch, uint64_t now_ns)
@@ -265,7 +274,7 @@ static void refuse(struct fp_names *names, struct fp_watch *watch, uint64_t now_
 	wait_longer(names, watch, now_ns);
 }
 
-static void close_for_good(struct fp_names *names, struct fp_watch *watch)
+void fp_watch_close_for_good(struct fp_names *names, struct fp_watch *watch)
 {
 	fp_watch_close_map(names, watch);
 	watch->state = FP_WATCH_CLOSED;
@@ -280,16 +289,14 @@ static void fail_open(struct fp_names *names, struct fp_watch *watch, int error,
 		watch->size = names->operation.answer.size;
 		break;
 	case -ESRCH:
-		watch->ended = true;
-		if (watch->state != FP_WATCH_OPEN)
-			close_for_good(names, watch);
+		fp_watch_end(names, watch, FP_WATCH_MISSED, fp_procfs_monotonic_ns());
 		break;
 	case -EACCES:
 		refuse(names, watch, now_ns);
 		break;
 	case -ETIMEDOUT:
 	case -EOWNERDEAD:
-		close_for_good(names, watch);
+		fp_watch_close_for_good(names, watch);
 		break;
 	case -EPIPE:
 		if (watch->state != FP_WATCH_OPEN)
@@ -311,7 +318,7 @@ static void end_open(struct fp_names *names, const struct fp_names_result *resul
 		take_handle(names, names->operation.handle, watch); // and perhaps its map
 		set_drop(names, names->operation.handle, true);
 		names->stats.maps_refused++;
-		close_for_good(names, watch);
+		fp_watch_close_for_good(names, watch);
 	} else {
 		fail_open(names, watch, result->error, result->now_ns);
 	}
@@ -381,10 +388,13 @@ static bool end_lookup(struct fp_names *names, const struct fp_names_result *res
 		if (!operation->superseded)
 			keep_names(names, result);
 	} else if (!result->from_role) {
-		close_for_good(names, operation->watch); // died or hung over this map
+		fp_watch_close_for_good(names, operation->watch); // died or hung over this map
 	} else if (result->error == -ENOENT) {
 		fp_watch_close_map(names, operation->watch); // the role has no such map
 		wait_longer(names, operation->watch, result->now_ns);
+	} else if (result->error == -ESTALE && operation->watch->ended) {
+		names->stats.maps_lost++;
+		fp_watch_close_for_good(names, operation->watch);
 	} // else it could not be read this time
 	return true;
 }
@@ -397,6 +407,9 @@ bool fp_names_jit_end(struct fp_names *names, const struct fp_names_result *resu
 		return true;
 	case FP_NAMES_MAP_LOOKUP:
 		return end_lookup(names, result);
+	case FP_NAMES_MAP_SEAL:
+		fp_watch_end_seal(names, result);
+		return true;
 	default: // a drop: what cannot be dropped is gone too
 		set_drop(names, names->operation.handle, false);
 		return true;

@@ -174,6 +174,7 @@ static bool end_of_kind(struct fp_names *names, const struct fp_names_result *re
 	case FP_NAMES_MAP_OPEN:
 	case FP_NAMES_MAP_LOOKUP:
 	case FP_NAMES_MAP_DROP:
+	case FP_NAMES_MAP_SEAL:
 		return fp_names_jit_end(names, result);
 	case FP_NAMES_TABLE:
 	case FP_NAMES_UNWIND:

@@ -56,19 +56,29 @@ enum fp_watch_state {
 	FP_WATCH_CLOSED, // ended without one, refused, or a map that somebody choked on
 };
 
+enum fp_watch_end { // with any of them the map is not looked for any more
+	FP_WATCH_RUNS,
+	FP_WATCH_MISSED,   // nobody told: it ended some time before ended_ns
+	FP_WATCH_EXITED,   // at ended_ns
+	FP_WATCH_REPLACED, // at ended_ns, by the program that it executed
+};
+
 struct fp_watch {
 	TAILQ_ENTRY(fp_watch) by_use;
 	TAILQ_ENTRY(fp_watch) needing; // of those with addresses
+	TAILQ_ENTRY(fp_watch) sealing; // of those whose map is to be sealed
 	struct fp_watch *next_of_tgid;
 	struct fp_names_process process;
 	enum fp_watch_state state;
-	bool ended;	   // the process: its map is not looked for any more
+	enum fp_watch_end ended;
+	bool to_seal;	   // among those
 	bool counted;	   // a refusal of it
 	uint32_t handle;   // in the role, when OPEN
 	uint64_t id;	   // never used again, in keys of addresses
 	uint64_t due_ns;   // when to look (again)
 	uint64_t asked_ns; // when it was looked for last
 	uint64_t delay_ns;
+	uint64_t ended_ns;
 	uint64_t device, inode, size; // of the open map
 	uint64_t *addresses;	      // waiting to be asked for
 	uint32_t addresses_count, addresses_capacity;
@@ -92,6 +102,7 @@ enum fp_names_kind {
 	FP_NAMES_MAP_OPEN,
 	FP_NAMES_MAP_LOOKUP,
 	FP_NAMES_MAP_DROP,
+	FP_NAMES_MAP_SEAL,
 	FP_NAMES_TABLE,
 	FP_NAMES_UNWIND,
 };
@@ -142,7 +153,9 @@ struct fp_names {
 	struct fp_hashmap watches;	 // tgid → struct fp_watch *, the first of a chain
 	struct fp_watch_list watch_list; // by use, most recently used first
 	struct fp_watch_list needy;	 // those with addresses to be asked for
-	uint64_t scan_ns;		 // when a watch may be due
+	struct fp_watch_list to_seal;	 // those whose map is to be sealed
+	struct fp_names_reader *readers;
+	uint64_t scan_ns; // when a watch may be due
 	uint32_t watches_count;
 	uint64_t watch_ids;
 	struct fp_watch *handles[FP_NAMES_MAPS_MAX]; // who uses it

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "perfmap.h"
 
+#include "common/clock.h"
 #include "perfmap_index.h"
 #include "perfmap_line.h"
 #include "proto/profile.h"
@@ -18,8 +19,17 @@ struct mark { // bytes of the file that must still stand where they were
 	char bytes[MARK_BYTES];
 };
 
+enum state {
+	LIVE,	// the file is read as it grows
+	KEPT,	// sealed, with the text; the file is closed
+	FROZEN, // sealed, and named from the file while it stands
+	GONE,	// sealed, without names
+};
+
 struct fp_perf_map {
 	int fd;
+	enum state state;
+	char *text; // of `position` bytes, when KEPT
 	struct fp_perf_index index;
 	struct fp_perf_map_stats stats;
 	uint64_t position; // read so far
@@ -52,9 +62,12 @@ int fp_perf_map_new(int fd, struct fp_perf_map **ret_map)
 
 void fp_perf_map_forget(struct fp_perf_map *map)
 {
-	struct fp_perf_map empty = { .fd = map->fd, .refused_size = map->refused_size };
+	struct fp_perf_map empty = { .fd = map->fd,
+				     .state = map->state == LIVE ? LIVE : GONE,
+				     .refused_size = map->refused_size };
 
 	fp_perf_index_free(&map->index);
+	free(map->text);
 	*map = empty;
 }
 
@@ -64,6 +77,7 @@ void fp_perf_map_free(struct fp_perf_map *map)
 		return;
 	fp_perf_index_free(&map->index);
 	fp_close_fd(&map->fd);
+	free(map->text);
 	free(map);
 }
 
@@ -72,6 +86,13 @@ static ssize_t read_at(const struct fp_perf_map *map, uint64_t offset, char *byt
 {
 	ssize_t got;
 
+	if (map->text) {
+		size_t left = offset < map->position ? (size_t)(map->position - offset) : 0;
+
+		size = size < left ? size : left;
+		memcpy(bytes, map->text + offset, size);
+		return (ssize_t)size;
+	}
 	do
 		got = pread(map->fd, bytes, size, (off_t)offset);
 	while (got < 0 && errno == EINTR);
@@ -103,6 +124,13 @@ static int set_marks(struct fp_perf_map *map)
 	int error = set_mark(map, &map->first, 0, size);
 
 	return error ? error : set_mark(map, &map->last, map->position - size, size);
+}
+
+// Whether what has been read of a file of that size is still what it begins with.
+static bool stands(const struct fp_perf_map *map, uint64_t size)
+{
+	return size >= map->position && mark_stands(map, &map->first) &&
+	       mark_stands(map, &map->last);
 }
 
 static int take_line(struct fp_perf_map *map, const char *text, size_t size)
@@ -188,12 +216,28 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
+// What was written behind it since is not looked at.
+static int check_sealed(struct fp_perf_map *map)
+{
+	struct stat info;
+
+	if (map->state == KEPT)
+		return 0;
+	if (map->state == FROZEN && fstat(map->fd, &info) == 0 &&
+	    stands(map, (uint64_t)info.st_size))
+		return 0;
+	fp_perf_map_forget(map);
+	return -ESTALE;
+}
+
 int fp_perf_map_refresh(struct fp_perf_map *map, size_t step)
 {
 	struct stat info;
 	uint64_t size, end;
 	int error;
 
+	if (map->state != LIVE)
+		return check_sealed(map);
 	if (fstat(map->fd, &info) < 0)
 		return -errno;
 	size = (uint64_t)info.st_size;
@@ -202,7 +246,7 @@ int fp_perf_map_refresh(struct fp_perf_map *map, size_t step)
 	map->refused_size = 0;
 	if (size == map->position && same_time(&map->modified, &info.st_mtim))
 		return 0;
-	if (size < map->position || !mark_stands(map, &map->first) || !mark_stands(map, &map->last))
+	if (!stands(map, size))
 		fp_perf_map_forget(map);
 	end = size - map->position > step ? map->position + step : size;
 	error = size > FP_PERF_MAP_BYTES_MAX ? -EFBIG : read_growth(map, end);
@@ -214,6 +258,77 @@ int fp_perf_map_refresh(struct fp_perf_map *map, size_t step)
 	}
 	map->modified = info.st_mtim;
 	return end < size ? -EAGAIN : 0;
+}
+
+// NULL: it is too large, or there is no memory for it. The byte behind it is for a file of none.
+static char *read_text(const struct fp_perf_map *map)
+{
+	FP_AUTOFREE char *text = NULL;
+	uint64_t at = 0;
+
+	if (map->position <= FP_PERF_MAP_TEXT_MAX)
+		text = malloc(map->position + 1);
+	while (text && at < map->position) {
+		ssize_t got = read_at(map, at, text + at, map->position - at);
+
+		if (got <= 0)
+			return NULL; // shrunk meanwhile, which the marks tell
+		at += (uint64_t)got;
+	}
+	return fp_take_ptr(text);
+}
+
+// The program's own work, all of it? Where a file has no time that tells, who writes later may write
+// behind what there was; but whoever begins anew is seen, unless there was nothing yet.
+static bool is_untouched(const struct fp_perf_map *map, const struct stat *info, uint64_t ended_ns)
+{
+	uint64_t modified_ns =
+	    (uint64_t)info->st_mtim.tv_sec * FP_NS_PER_S + (uint64_t)info->st_mtim.tv_nsec;
+
+	if (ended_ns && modified_ns > ended_ns)
+		return false;
+	if (ended_ns && info->st_mtim.tv_nsec) // else its file system may know seconds only
+		return true;
+	return map->position > 0 && stands(map, (uint64_t)info->st_size);
+}
+
+// The file is looked at once more when its text is here: nobody is to have written meanwhile.
+static int keep(struct fp_perf_map *map, uint64_t ended_ns)
+{
+	char *text = read_text(map);
+	struct stat info;
+
+	map->text = text;
+	map->state = text ? KEPT : FROZEN;
+	if (fstat(map->fd, &info) < 0 || !same_time(&map->modified, &info.st_mtim) ||
+	    !is_untouched(map, &info, ended_ns) || !stands(map, (uint64_t)info.st_size))
+		return -ESTALE;
+	if (text)
+		fp_close_fd(&map->fd);
+	return 0;
+}
+
+int fp_perf_map_seal(struct fp_perf_map *map, uint64_t ended_ns, size_t step)
+{
+	struct stat info;
+	int error;
+
+	if (map->state != LIVE)
+		return check_sealed(map);
+	if (fstat(map->fd, &info) < 0)
+		error = -errno;
+	else
+		error =
+		    is_untouched(map, &info, ended_ns) ? fp_perf_map_refresh(map, step) : -ESTALE;
+	if (error == -EAGAIN)
+		return error;
+	if (!error)
+		error = keep(map, ended_ns);
+	if (error) {
+		map->state = GONE;
+		fp_perf_map_forget(map);
+	}
+	return error;
 }
 
 int fp_perf_map_name(struct fp_perf_map *map, uint64_t address, struct fp_buf *name)
@@ -242,7 +357,7 @@ int fp_perf_map_name(struct fp_perf_map *map, uint64_t address, struct fp_buf *n
 
 size_t fp_perf_map_bytes(const struct fp_perf_map *map)
 {
-	return fp_perf_index_bytes(&map->index);
+	return fp_perf_index_bytes(&map->index) + (map->text ? map->position : 0);
 }
 
 struct fp_perf_map_stats fp_perf_map_stats(const struct fp_perf_map *map)

@@ -211,6 +211,13 @@ bool fp_process_table_runs(const struct fp_process_table *table, uint32_t tgid)
 	return process && process->exit_ns == 0;
 }
 
+bool fp_process_table_has_ended(const struct fp_process_table *table, uint32_t tgid)
+{
+	const struct fp_process *process = fp_process_get(table, tgid);
+
+	return process && process->exit_ns != 0;
+}
+
 void fp_process_table_set_catch_up(struct fp_process_table *table, int (*fn)(void *context),
 				   void *context)
 {

@@ -119,6 +119,8 @@ bool fp_process_table_instance(const struct fp_process_table *table, uint32_t tg
 			       uint64_t *ret_start_ns, uint64_t *ret_exec_ns);
 // Whether the last instance of the tgid runs, as far as events tell.
 bool fp_process_table_runs(const struct fp_process_table *table, uint32_t tgid);
+// Whether it has ended. Neither is true where the tgid is not known.
+bool fp_process_table_has_ended(const struct fp_process_table *table, uint32_t tgid);
 // The instance and generation that the record was taken in; an instance asked about is kept
 // until fp_process_table_retire. -ESRCH: never seen and gone.
 int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_record *record,

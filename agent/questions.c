@@ -41,6 +41,27 @@ static void watch(struct fp_names *names, uint32_t tgid, uint64_t start_ns, uint
 	(void)fp_names_watch_jit(names, &process);
 }
 
+// What the process was may be over by the time that a stack of it arrives.
+static void watch_view(struct fp_resolver *resolver, const struct fp_stack_record *record,
+		       const struct fp_process_view *view)
+{
+	uint64_t start_ns, exec_ns;
+
+	watch(resolver->names, record->tgid, record->start_ns, view->exec_ns);
+	if (fp_process_table_instance(resolver->processes, record->tgid, &start_ns, &exec_ns) &&
+	    exec_ns > view->exec_ns)
+		fp_names_end_process(resolver->names, record->tgid, exec_ns, true);
+}
+
+static void end_process(const struct fp_resolver *resolver, const struct fp_event *event)
+{
+	bool exec = event->kind == FP_EVENT_EXEC;
+
+	if (exec || (event->kind == FP_EVENT_EXIT &&
+		     fp_process_table_has_ended(resolver->processes, event->tgid)))
+		fp_names_end_process(resolver->names, event->tgid, event->time_ns, exec);
+}
+
 void fp_questions_event(const struct fp_resolver *resolver, const struct fp_event *event)
 {
 	struct fp_names_file file = { .tgid = event->tgid,
@@ -52,7 +73,10 @@ void fp_questions_event(const struct fp_resolver *resolver, const struct fp_even
 	uint64_t start_ns, exec_ns;
 	struct fp_file mapped;
 
-	if (!resolver->names || event->kind != FP_EVENT_MMAP || event->build_id_len != 0)
+	if (!resolver->names)
+		return;
+	end_process(resolver, event);
+	if (event->kind != FP_EVENT_MMAP || event->build_id_len != 0)
 		return;
 	mapped =
 	    (struct fp_file){ .kind = fp_file_kind_of(event->name), .name = (char *)event->name };
@@ -101,7 +125,7 @@ static int ask(struct fp_resolver *resolver, const struct fp_stack_record *recor
 	if (!resolver->names)
 		return 0;
 	if (view.has_anon)
-		watch(resolver->names, record->tgid, record->start_ns, view.exec_ns);
+		watch_view(resolver, record, &view);
 	if (!view.has_unidentified && !(jit && view.has_anon))
 		return 0;
 	for (uint32_t i = 0; i < record->user_len; i++)

@@ -3,7 +3,8 @@
 // questions: what others (agent/names.h) have to be asked before stacks can be resolved, asked as
 // early as possible, since who could answer may be gone by the drain: the identity of a file
 // when it is mapped, or when the first stack arrives from a process that has it mapped; a perf
-// map to be opened when the first stack arrives from a process with code of no file. A stack's
+// map to be opened when the first stack arrives from a process with code of no file, and to be kept
+// as it is when the process ends or executes another program. A stack's
 // arrival is also when its process is read, if it was not seen from its beginning, and when its
 // walk is held against what was mapped (agent/unwind.h).
 // Stage: between poll and resolve. Input: events and records, from the kernel. Ownership: keys of

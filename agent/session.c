@@ -188,6 +188,8 @@ int fp_session_open(const struct fp_session_config *config, struct fp_session **
 		fp_refusal_explain(error, "opening the session", refusal);
 		return error;
 	}
+	if (config->names)
+		fp_names_add_reader(config->names, &session->reader);
 	error = open_parts(session, refusal);
 	if (!error)
 		error = open_labeler(session, refusal);
@@ -213,6 +215,8 @@ void fp_session_free(struct fp_session *session)
 {
 	if (!session)
 		return;
+	if (session->config.names)
+		fp_names_remove_reader(session->config.names, &session->reader);
 	fp_sampler_free(session->sampler);
 	fp_sideband_free(session->sideband);
 	fp_window_free(&session->window);

@@ -177,7 +177,8 @@ static int fold_drained(struct fp_session *session)
 	if (!error)
 		error = fp_records_end_epoch(&session->records, set);
 	if (session->config.names)
-		fp_names_end_epoch(session->config.names);
+		fp_names_end_epoch(session->config.names, &session->reader,
+				   session->epoch.start_monotonic_ns);
 	fp_process_table_retire(session->processes, session->epoch.start_monotonic_ns);
 	return error;
 }

@@ -4,6 +4,7 @@
 // (drain, window, books). Threads: one owner.
 #pragma once
 
+#include "names.h"
 #include "questions.h"
 #include "records.h"
 #include "session.h"
@@ -25,6 +26,7 @@ struct fp_session {
 	struct fp_resolver resolver;
 	struct fp_records records;
 	struct fp_questions questions;
+	struct fp_names_reader reader;
 	struct fp_unwind_source unwind;
 	struct fp_window window;
 	struct drained *drained; // scratch of one drain

@@ -120,6 +120,16 @@ static int drop_map(struct role *role, struct request *request)
 	return fp_role_maps_drop(&role->maps, request->head.argument);
 }
 
+static int seal_map(struct role *role, struct request *request)
+{
+	uint64_t ended_ns;
+
+	if (request->head.size != sizeof(ended_ns))
+		return -EINVAL;
+	memcpy(&ended_ns, request->payload, sizeof(ended_ns));
+	return fp_role_maps_seal(&role->maps, request->head.argument, ended_ns);
+}
+
 static int look_up(struct role *role, struct request *request)
 {
 	uint64_t addresses[FP_ROLE_ADDRESSES_MAX];
@@ -142,6 +152,7 @@ static const struct {
 	[FP_ROLE_IDENTIFY] = { identify, 1 },  [FP_ROLE_TABLE] = { make_table, 2 },
 	[FP_ROLE_MAP_ADD] = { add_map, 1 },    [FP_ROLE_MAP_DROP] = { drop_map, 0 },
 	[FP_ROLE_MAP_LOOKUP] = { look_up, 0 }, [FP_ROLE_UNWIND] = { make_unwind_table, 2 },
+	[FP_ROLE_MAP_SEAL] = { seal_map, 0 },
 };
 
 static size_t count_fds(const struct request *request)

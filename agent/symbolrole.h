@@ -25,9 +25,15 @@ enum fp_role_request {
 	FP_ROLE_MAP_LOOKUP, // argument: handle; payload: uint64_t addresses[]. What the file has
 	// grown by is read first. Answer: for each address uint16_t length
 	// (0: no name) and the bytes. Errors: -EAGAIN the file is large and being read in
-	// steps, ask again; -EFBIG over a bound; -ENOENT no such handle
+	// steps, ask again; -EFBIG over a bound; -ENOENT no such handle; -ESTALE the map is sealed
+	// and its names are gone, or the file changes faster than it can be read
 	FP_ROLE_UNWIND, // as TABLE, but what is written is a struct fp_unwind_table with what
 	// belongs to it (agent/unwindtable.h, which has the errors)
+	FP_ROLE_MAP_SEAL, // argument: handle; payload: uint64_t, when the program that writes
+	// the map ended, in ns of CLOCK_REALTIME, 0: not known. From now on nothing that is
+	// written to the file counts (fp_perf_map_seal in agent/perfmap.h). No payload in the
+	// answer. Errors: -EAGAIN being read in steps, ask again; -ESTALE it was written to by
+	// somebody else: the map has no names; -EFBIG, -ENOENT as above
 	FP_ROLE_REQUESTS
 };
 

@@ -71,14 +71,18 @@ static void make_room(struct fp_role_maps *maps, const struct role_map *kept)
 	}
 }
 
-static int refresh(struct fp_role_maps *maps, struct role_map *entry)
+static void settle(struct fp_role_maps *maps, struct role_map *entry)
 {
-	int error;
-
 	entry->last_used = ++maps->clock;
-	error = fp_perf_map_refresh(entry->map, STEP_BYTES);
 	account(maps, entry);
 	make_room(maps, entry);
+}
+
+static int refresh(struct fp_role_maps *maps, struct role_map *entry)
+{
+	int error = fp_perf_map_refresh(entry->map, STEP_BYTES);
+
+	settle(maps, entry);
 	return error;
 }
 
@@ -122,6 +126,18 @@ int fp_role_maps_drop(struct fp_role_maps *maps, uint64_t handle)
 	clear(maps, entry);
 	fp_hashmap_remove(&maps->by_handle, &handle);
 	return 0;
+}
+
+int fp_role_maps_seal(struct fp_role_maps *maps, uint64_t handle, uint64_t ended_ns)
+{
+	struct role_map *entry = fp_hashmap_get(&maps->by_handle, &handle);
+	int error;
+
+	if (!entry)
+		return -ENOENT;
+	error = fp_perf_map_seal(entry->map, ended_ns, STEP_BYTES);
+	settle(maps, entry);
+	return error;
 }
 
 static int append_name(struct fp_perf_map *map, uint64_t address, struct fp_buf *answer)

@@ -2,7 +2,8 @@
 //
 // perfmap_fuzz: any bytes as a perf map. The first byte says in what pieces the file grows.
 // However it grew, it names what a plain reading of the whole text names: the last line that
-// covers the address.
+// covers the address. And it goes on doing so when it is sealed and the file written anew, even with
+// the same bytes in another order.
 #include "fuzz.h"
 #include "memfile.h"
 
@@ -57,6 +58,40 @@ static void check(struct fp_perf_map *map, const struct model *model, uint64_t a
 		abort();
 }
 
+static void check_all(struct fp_perf_map *map, const struct model *model)
+{
+	for (size_t i = 0; i < model->count; i++) {
+		uint64_t start = model->lines[i].start, end = start + model->lines[i].size;
+
+		check(map, model, start);
+		check(map, model, end - 1);
+		check(map, model, end);
+		check(map, model, start - 1);
+	}
+}
+
+static void seal(struct fp_perf_map *map, uint64_t ended_ns, size_t step)
+{
+	int error;
+
+	do
+		error = fp_perf_map_seal(map, ended_ns, step);
+	while (error == -EAGAIN);
+	if (error)
+		abort();
+}
+
+static void write_backwards(int file, const char *text, size_t size)
+{
+	FP_AUTOFREE char *backwards = malloc(size + 1);
+
+	if (!backwards)
+		abort();
+	for (size_t i = 0; i < size; i++)
+		backwards[i] = text[size - 1 - i];
+	memfile_set(&file, backwards, size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct model model;
@@ -83,13 +118,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	while (fp_perf_map_refresh(map, step) == -EAGAIN)
 		;
-	for (size_t i = 0; i < model.count; i++) {
-		uint64_t start = model.lines[i].start, end = start + model.lines[i].size;
-
-		check(map, &model, start);
-		check(map, &model, end - 1);
-		check(map, &model, end);
-		check(map, &model, start - 1);
-	}
+	check_all(map, &model);
+	seal(map, size % 2 ? 0 : UINT64_MAX, step); // an end that is not known, or known
+	check_all(map, &model);
+	write_backwards(file, text, size);
+	if (fp_perf_map_refresh(map, step))
+		abort();
+	check_all(map, &model);
 	return 0;
 }

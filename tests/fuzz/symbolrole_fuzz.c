@@ -80,6 +80,8 @@ static void check_answer(const struct client *client, const struct fp_role_packe
 		abort();
 	if (head.error)
 		return;
+	if (head.kind == FP_ROLE_MAP_SEAL && (head.size > 0 || asked->size != sizeof(uint64_t)))
+		abort();
 	if (head.kind == FP_ROLE_MAP_LOOKUP)
 		check_names(answer + sizeof(head), head.size, asked->size / sizeof(uint64_t));
 	if (head.kind == FP_ROLE_UNWIND)

@@ -27,6 +27,13 @@ static void look_again(struct bench *bench) // without waiting for its time
 	bench->names->scan_ns = 0;
 }
 
+static struct fp_names_reader reader;
+
+static void end_epoch(struct bench *bench)
+{
+	fp_names_end_epoch(bench->names, &reader, 0);
+}
+
 static void addresses_are_named_within_an_epoch(void **state)
 {
 	struct bench *bench = *state;
@@ -39,7 +46,7 @@ static void addresses_are_named_within_an_epoch(void **state)
 	assert_string_equal(bench_name(bench, &process, 0x20ff), "two");
 	assert_string_equal(bench_name(bench, &process, 0x3000), "");
 	assert_non_null(fp_names_jit(bench->names, &process, 0x1000, &size));
-	fp_names_end_epoch(bench->names);
+	end_epoch(bench);
 	assert_null(fp_names_jit(bench->names, &process, 0x1000, &size));
 	bench_write_perf_map(process.tgid, "1000 100 later\n");
 	assert_string_equal(bench_name(bench, &process, 0x1000), "later");
@@ -56,13 +63,13 @@ static void a_map_is_found_when_it_appears_and_when_another_takes_its_place(void
 
 	bench_open(bench);
 	assert_string_equal(bench_name(bench, &process, 0x1000), "");
-	fp_names_end_epoch(bench->names);
+	end_epoch(bench);
 	bench_write_perf_map(process.tgid, "1000 100 first\n");
 	look_again(bench);
 	assert_string_equal(bench_name(bench, &process, 0x1000), "first");
 	bench_remove_perf_map(process.tgid);
 	bench_write_perf_map(process.tgid, "1000 100 second\n");
-	fp_names_end_epoch(bench->names);
+	end_epoch(bench);
 	look_again(bench);
 	assert_string_equal(bench_name(bench, &process, 0x1000), "second");
 	assert_int_equal(bench_stats(bench).maps_open, 1);
@@ -127,7 +134,7 @@ static void a_map_older_than_the_process_is_not_its_own(void **state)
 	assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
 	process.exec_ns = fp_monotonic_ns();
 	assert_string_equal(bench_name(bench, &process, 0x1000), "");
-	fp_names_end_epoch(bench->names);
+	end_epoch(bench);
 	bench_write_perf_map(process.tgid, "1000 100 fresh\n");
 	look_again(bench);
 	assert_string_equal(bench_name(bench, &process, 0x1000), "fresh");
@@ -173,7 +180,7 @@ static void maps_are_opened_again_when_the_role_has_died(void **state)
 	kill(bench->names->role.pid, SIGKILL);
 	while (bench_stats(bench).role_starts < 2)
 		fp_names_settle(bench->names, FP_NS_PER_MS);
-	fp_names_end_epoch(bench->names);
+	end_epoch(bench);
 	look_again(bench);
 	assert_string_equal(bench_name(bench, &process, 0x1000), "name");
 	assert_int_equal(bench_stats(bench).maps_open, 1);
@@ -196,7 +203,7 @@ static void the_map_used_longest_ago_makes_room(void **state)
 		assert_string_equal(bench_name(bench, &process, 0x1000), "name");
 	}
 	assert_int_equal(bench_stats(bench).maps_open, FP_NAMES_MAPS_MAX);
-	fp_names_end_epoch(bench->names);
+	end_epoch(bench);
 	for (int i = 0; i < COUNT; i++) {
 		const struct fp_names_process process = bench_process((uint32_t)pids[i]);
 

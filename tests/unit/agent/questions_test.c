@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is asked about files and JITed code, when, and what becomes of the answers. Whoever would
-// answer is played by this file: it notes questions and has the answers in a table.
+// answer is played (names_played.h).
 #include "kernelmap_host.h"
+#include "names_played.h"
 #include "process_steps.h"
 
 #include "agent/questions.h"
@@ -10,7 +11,6 @@
 
 #define CODE	0x400000u
 #define NO_ID	0x7f0000100000u
-#define JIT	0x7f0000200000u
 #define MEMFD	0x7f0000300000u
 #define SAMPLES 5u
 
@@ -18,71 +18,6 @@ static struct fp_kernel_map *kernel;
 static struct fp_labeler *labeler;
 static struct fp_resolver resolver;
 static struct fp_window window;
-
-// ---- who answers ----
-
-static struct {
-	char identities[512], watches[256], addresses[256]; // questions, as text
-	enum fp_names_state state;
-	enum fp_build_kind kind;
-	const char *jit_name; // of the function at JIT + 0x100, and 0x80 bytes on
-} names;
-
-static void note(char *text, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void note(char *text, size_t size, const char *format, ...)
-{
-	size_t length = strlen(text);
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text + length, size - length, format, arguments);
-	va_end(arguments);
-}
-
-int fp_names_want_identity(struct fp_names *client, const struct fp_names_file *file)
-{
-	note(names.identities, sizeof(names.identities), "%u/%u %s %llx-%llx %llu:%llu;",
-	     file->tgid, file->parent_tgid, file->name, (unsigned long long)file->start,
-	     (unsigned long long)file->end, (unsigned long long)file->device,
-	     (unsigned long long)file->inode);
-	return 0;
-}
-
-enum fp_names_state fp_names_identity(const struct fp_names *client,
-				      const struct fp_names_file *file, struct fp_build *ret_build)
-{
-	if (names.state == FP_NAMES_KNOWN) {
-		ret_build->kind = (uint8_t)names.kind;
-		ret_build->id_len = 20;
-		memset(ret_build->id, 7, 20);
-	}
-	return names.state;
-}
-
-int fp_names_watch_jit(struct fp_names *client, const struct fp_names_process *process)
-{
-	note(names.watches, sizeof(names.watches), "%u %llu %llu;", process->tgid,
-	     (unsigned long long)process->start_ns / MS, (unsigned long long)process->exec_ns / MS);
-	return 0;
-}
-
-int fp_names_want_jit(struct fp_names *client, const struct fp_names_process *process,
-		      uint64_t address)
-{
-	note(names.addresses, sizeof(names.addresses), "%llx;", (unsigned long long)address);
-	return 0;
-}
-
-const char *fp_names_jit(const struct fp_names *client, const struct fp_names_process *process,
-			 uint64_t address, size_t *ret_size)
-{
-	if (!names.jit_name || address < JIT + 0x100 || address >= JIT + 0x180)
-		return NULL;
-	*ret_size = strlen(names.jit_name);
-	return names.jit_name;
-}
 
 // ---- the process and its stacks ----
 
@@ -239,6 +174,55 @@ static void test_at_the_first_stack(void **state)
 					      "34359738369:42;");
 	assert_string_equal(names.watches, "5000001 99 110;");
 	assert_string_equal(names.addresses, "");
+}
+
+static void tell(enum fp_event_kind kind, uint64_t time, uint32_t tid)
+{
+	const struct fp_event event = {
+		.kind = kind, .time_ns = time * MS, .tgid = SHELL, .tid = tid, .name = "prog"
+	};
+
+	step(&event);
+	fp_questions_event(&resolver, &event);
+}
+
+static void test_at_the_end(void **state)
+{
+	thread_at(120, SHELL, CHILD);
+	tell(FP_EVENT_EXIT, 130, SHELL); // the other thread goes on
+	assert_string_equal(names.ends, "");
+	tell(FP_EVENT_EXIT, 140, CHILD);
+	assert_string_equal(names.ends, "5000001 exit 140;");
+}
+
+static void test_at_the_end_of_one_that_nobody_knows(void **state)
+{
+	fp_questions_event(&resolver, &(struct fp_event){ .kind = FP_EVENT_EXIT,
+							  .time_ns = 150 * MS,
+							  .tgid = OTHER,
+							  .tid = OTHER });
+	assert_string_equal(names.ends, "");
+}
+
+static void test_at_another_program(void **state)
+{
+	tell(FP_EVENT_COMM, 120, SHELL);
+	tell(FP_EVENT_FORK, 121, CHILD);
+	tell(FP_EVENT_EXEC, 130, SHELL);
+	assert_string_equal(names.ends, "5000001 exec 130;");
+}
+
+// Its map is not looked for under the program that runs by now.
+static void test_at_a_stack_of_the_program_before(void **state)
+{
+	struct stack stack = stack_of(4, everywhere);
+
+	ask_early(&stack);
+	assert_string_equal(names.ends, "");
+	exec_at(300, SHELL, "next");
+	ask_early(&stack);
+	assert_string_equal(names.watches, "5000001 99 110;5000001 99 110;");
+	assert_string_equal(names.ends, "5000001 exec 300;");
 }
 
 static void test_before_resolving(void **state)
@@ -408,6 +392,12 @@ int main(void)
 		     test_at_the_mapping),
 		CASE("the first stack asks about files and has the perf map opened",
 		     test_at_the_first_stack),
+		CASE("the end of a process is told with that of its last thread", test_at_the_end),
+		CASE("what ends is told of processes that are known",
+		     test_at_the_end_of_one_that_nobody_knows),
+		CASE("another program ends the one before", test_at_another_program),
+		CASE("a stack of a program that is over tells that it is",
+		     test_at_a_stack_of_the_program_before),
 		CASE("the names of JITed code are asked for before resolving",
 		     test_before_resolving),
 		CASE("nothing is asked about a process that is not known",

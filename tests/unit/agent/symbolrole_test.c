@@ -3,7 +3,9 @@
 // ELF file that is asked about.
 #include "role_talk.h"
 
+#include "agent/symbolrole_maps.h"
 #include "agent/unwindtable.h"
+#include "common/clock.h"
 #include "common/file.h"
 #include "profile/elfident.h"
 #include "profile/symbols.h"
@@ -227,6 +229,82 @@ static void names_are_looked_up_by_handle_and_follow_the_file(void **state)
 			 -ENOENT);
 }
 
+static int seal(struct bench *bench, uint64_t handle, uint64_t ended_ns)
+{
+	return role_ask(bench->socket, &(struct role_question){ .kind = FP_ROLE_MAP_SEAL,
+								.argument = handle,
+								.payload = &ended_ns,
+								.size = sizeof(ended_ns) })
+	    ->error;
+}
+
+static void write_anew(int fd, const char *text)
+{
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(pwrite(fd, text, strlen(text), 0), strlen(text));
+}
+
+static void a_sealed_map_names_what_it_held_whatever_becomes_of_its_file(void **state)
+{
+	struct bench *bench = *state;
+	static const uint64_t addresses[] = { 0x1008, 0x2000 };
+	FP_AUTOCLOSE int kept = role_text_file("1000 10 one\n");
+	FP_AUTOCLOSE int late = role_text_file("1000 10 one\n");
+	struct role_question in_kept = role_lookup(1, addresses, 2);
+	struct role_question in_late = role_lookup(2, addresses, 2);
+
+	assert_int_equal(add_map(bench, 1, kept), 0);
+	assert_int_equal(add_map(bench, 2, late), 0);
+	assert_int_equal(fp_write_all(kept, "2000 10 two\n", 12), 0);
+	assert_int_equal(seal(bench, 1, fp_realtime_ns()), 0);
+	write_anew(kept, "1000 10 wrong\n2000 10 wrong\n");
+	role_assert_names(role_ask(bench->socket, &in_kept), (const char *[]){ "one", "two" }, 2);
+	assert_int_equal(seal(bench, 1, 0), 0); // it is already
+	write_anew(late, "1000 10 wrong\n2000 10 wrong\n");
+	assert_int_equal(seal(bench, 2, fp_realtime_ns() - 3600 * FP_NS_PER_S), -ESTALE);
+	assert_int_equal(role_ask(bench->socket, &in_late)->error, -ESTALE);
+	assert_int_equal(add_map(bench, 2, late), 0); // the handle gets another program's
+	role_assert_names(role_ask(bench->socket, &in_late), (const char *[]){ "wrong", "wrong" },
+			  2);
+}
+
+static int name_in(struct fp_role_maps *maps, uint64_t handle)
+{
+	FP_AUTOBUF struct fp_buf answer = { 0 };
+	static const uint64_t address = 0x1000;
+
+	return fp_role_maps_lookup(maps, handle, &address, 1, &answer);
+}
+
+static void kept_text_is_under_the_bound_of_all_maps(void **state)
+{
+	FP_AUTOBUF struct fp_buf text = { 0 };
+	struct fp_role_maps maps;
+	size_t one = 0;
+
+	fp_role_maps_init(&maps);
+	for (int i = 0; i < 1000; i++)
+		fp_buf_printf(&text, "%x 10 function\n", 0x1000 + 16 * i);
+	for (uint64_t handle = 0; handle < 2; handle++) {
+		assert_int_equal(fp_role_maps_add(&maps, handle, role_file(text.data, text.len)),
+				 0);
+		assert_int_equal(fp_role_maps_seal(&maps, handle, fp_realtime_ns()), 0);
+		one = handle ? one : maps.bytes;
+	}
+	assert_true(one > text.len);
+	assert_int_equal(maps.bytes, 2 * one);
+	assert_int_equal(name_in(&maps, 0), 0);
+	maps.bytes_max = one;
+	assert_int_equal(name_in(&maps, 0), 0); // and so the other makes room
+	assert_int_equal(maps.bytes, one);
+	assert_int_equal(name_in(&maps, 1), -ESTALE);
+	assert_int_equal(name_in(&maps, 0), 0);
+	assert_int_equal(fp_role_maps_drop(&maps, 0), 0);
+	assert_int_equal(maps.bytes, 0);
+	assert_int_equal(fp_role_maps_seal(&maps, 0, 0), -ENOENT);
+	fp_role_maps_free(&maps);
+}
+
 static void the_longest_names_fit_one_answer(void **state)
 {
 	struct bench *bench = *state;
@@ -270,6 +348,10 @@ static const struct bad_question bad_questions[] = {
 	{ "half an address", FP_ROLE_MAP_LOOKUP, 12, 0, -EINVAL },
 	{ "too many addresses", FP_ROLE_MAP_LOOKUP, 8 * (FP_ROLE_ADDRESSES_MAX + 1), 0, -EINVAL },
 	{ "a handle nobody gave", FP_ROLE_MAP_LOOKUP, 8, 0, -ENOENT },
+	{ "a handle nobody gave, to be sealed", FP_ROLE_MAP_SEAL, 8, 0, -ENOENT },
+	{ "an end without its time", FP_ROLE_MAP_SEAL, 0, 0, -EINVAL },
+	{ "two ends", FP_ROLE_MAP_SEAL, 16, 0, -EINVAL },
+	{ "an end with a descriptor", FP_ROLE_MAP_SEAL, 8, 1, -EINVAL },
 };
 
 static size_t count_descriptors(pid_t pid)
@@ -342,6 +424,8 @@ int main(void)
 		ON_BENCH(a_table_is_made_of_no_other_build),
 		ON_BENCH(an_unwind_table_is_made_of_the_build_and_no_other),
 		ON_BENCH(names_are_looked_up_by_handle_and_follow_the_file),
+		ON_BENCH(a_sealed_map_names_what_it_held_whatever_becomes_of_its_file),
+		cmocka_unit_test(kept_text_is_under_the_bound_of_all_maps),
 		ON_BENCH(the_longest_names_fit_one_answer),
 		ON_BENCH(a_bad_question_is_answered_and_leaves_no_descriptor_behind),
 		ON_BENCH(what_is_no_packet_ends_the_role),
