@@ -214,7 +214,8 @@ class Process:
 
     def stop(self, timeout_s=60):
         """Ends the tool. Its resource usage is then known, with that of its children. bpftrace
-        0.17 sometimes loses the signal: one whose programs still run some time later is told again."""
+        0.17 sometimes loses the signal: one whose programs still run seconds later is told again.
+        `told` says how often it was."""
         self.told = 0
         if not self.ended():
             self.tell()

@@ -421,7 +421,8 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=tools.ROOT / "build" / "release",
-                        help="build folder with agent/ and tests/programs/ (default: build/release)")
+                        help="build folder with agent/ and tests/programs/ "
+                             "(default: build/release)")
     parser.add_argument("--seconds", type=int, default=15, help="length of one run")
     parser.add_argument("--hz", type=int, default=99)
     parser.add_argument("--rounds", type=int, default=3)

@@ -101,8 +101,8 @@ class ProfileBpfcc(tools.ProfileBpfcc):
     def start(self, folder):
         path = subprocess.run(["which", self.needs], capture_output=True, text=True,
                               check=True).stdout.strip()
-        return measure.Process(["/usr/bin/python3", "-c", BCC_WRAPPER, path, "-F", str(self.cpu_hz), "-d"],
-                               folder, {"BCC_KERNEL_SOURCE": self.header_folder()})
+        argv = ["/usr/bin/python3", "-c", BCC_WRAPPER, path, "-F", str(self.cpu_hz), "-d"]
+        return measure.Process(argv, folder, {"BCC_KERNEL_SOURCE": self.header_folder()})
 
     def stacks(self, process, located, _):
         addresses, lost, pid = [], False, None
