@@ -98,6 +98,9 @@ class ProfileBpfcc(tools.ProfileBpfcc):
 
     in_kernel = True
 
+    def version(self):
+        return f"bpfcc-tools {super().version()}"
+
     def start(self, folder):
         path = subprocess.run(["which", self.needs], capture_output=True, text=True,
                               check=True).stdout.strip()
