@@ -71,6 +71,38 @@ static void cut(struct fp_unwind *unwind, struct fp_stack_record *record, uint32
 	record->user_root_gap = UINT64_MAX;
 }
 
+static bool is_same_code(const struct fp_unwind_area *then, const struct fp_unwind_area *now,
+			 uint64_t address)
+{
+	return now && then->build != FP_UNWIND_NO_BUILD && then->build == now->build &&
+	       address - then->start + then->offset == address - now->start + now->offset;
+}
+
+// As fp_unwind_believed, by builds: before 6.11 one session may know of a file what the kernel told
+// when it was mapped, and another what /proc says, which is no build-ID.
+static int believe_builds(struct fp_unwind *unwind, const struct fp_unwind_version *version,
+			  const struct fp_process_view *view, const struct fp_stack_record *record,
+			  uint32_t *ret_left)
+{
+	struct fp_unwind_version *now;
+	bool pending;
+	int r = fp_unwind_areas(unwind, record->tgid, view, &now, &pending);
+
+	if (r < 0)
+		return r;
+	for (*ret_left = 0; *ret_left < record->user_len; ++*ret_left) {
+		uint64_t inside = inside_of(record, *ret_left);
+		const struct fp_unwind_area *area =
+		    fp_unwind_area_at(version->areas, version->count, inside);
+
+		if (area && area->by_table &&
+		    !is_same_code(area, fp_unwind_area_at(now->areas, now->count, inside), inside))
+			break;
+	}
+	fp_unwind_version_free(unwind, now);
+	return 0;
+}
+
 // Where the mappings were the same then as when the ranges were made, there is nothing to compare.
 static int hold_against(struct fp_unwind_source *source, struct fp_stack_record *record,
 			uint64_t stamp)
@@ -97,9 +129,12 @@ static int hold_against(struct fp_unwind_source *source, struct fp_stack_record 
 	if (r < 0)
 		return r == -ESRCH ? 0 : r;
 	left = fp_unwind_believed(version->areas, version->count, &view, record, &stale);
-	if (stale)
-		cut(source->unwind, record, left);
-	return 0;
+	if (!stale)
+		return 0;
+	r = believe_builds(source->unwind, version, &view, record, &left);
+	if (r == 0 && left < record->user_len)
+		cut(source->unwind, record, left + 1);
+	return r;
 }
 
 // One frame that claims to be the outermost is not believed: see agent/resolve.c.

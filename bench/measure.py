@@ -155,14 +155,18 @@ class Watch(threading.Thread):
         self.join()
 
 
-def default_signals():
-    """A shell's background jobs ignore SIGINT, and an ignored signal survives exec."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-
-
 class Process:
     """One run of a tool: started, found ready, stopped, weighed."""
+
+    join = None  # what puts the tool into a control group, called before it is executed
+
+    @classmethod
+    def before_exec(cls):
+        """A shell's background jobs ignore SIGINT, and an ignored signal survives exec."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+        if cls.join:
+            cls.join()
 
     def __init__(self, argv, folder, environment=None, stop_signal=signal.SIGINT):
         self.argv, self.stop_signal = argv, stop_signal
@@ -173,7 +177,7 @@ class Process:
             self.child = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env={**os.environ, **(environment or {})},
-                preexec_fn=default_signals, start_new_session=True)
+                preexec_fn=self.before_exec, start_new_session=True)
         self.pid = self.child.pid
         self.watch = Watch(self.pid)
         self.watch.start()
@@ -209,15 +213,27 @@ class Process:
         return lines[-1] if lines else "no message"
 
     def stop(self, timeout_s=60):
-        """Ends the tool. Its resource usage is then known, with that of its children."""
+        """Ends the tool. Its resource usage is then known, with that of its children. bpftrace
+        0.17 sometimes loses the signal: one whose programs still run seconds later is told again.
+        `told` says how often it was."""
+        self.told = 0
         if not self.ended():
-            os.kill(self.pid, self.stop_signal)
-        deadline = time.monotonic() + timeout_s
+            self.tell()
+        deadline, again, runs = time.monotonic() + timeout_s, time.monotonic() + 3, None
         while not self.ended():
             if time.monotonic() > deadline:
                 os.kill(self.pid, signal.SIGKILL)
+            elif time.monotonic() > again:
+                before, runs = runs, sum(row["runs"] for row in self.counters().values())
+                if before is not None and runs > before and not self.ended():
+                    self.tell()
+                again = time.monotonic() + 3
             time.sleep(0.02)
         self.watch.end()
+
+    def tell(self):
+        self.told += 1
+        os.kill(self.pid, self.stop_signal)
 
     def cpu_total_s(self):
         return self.usage.ru_utime + self.usage.ru_stime

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the profilers that compare.py measures beside ours. compare.py itself installs
-# nothing and says which peers it could not run. The kernel headers are for BCC alone, which
+# Installs the profilers that compare.py and unwindcompare.py measure beside ours. They install
+# nothing themselves and say which peers they could not run. libc6-dbg names the C library's
+# functions in which threads begin. The kernel headers are for BCC alone, which
 # compiles its programs at start: any Debian kernel's will do (compare.py lays them out).
 set -eu
 
@@ -11,4 +12,5 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get install -y --no-install-recommends \
-	bpfcc-tools python3-bpfcc bpftrace libbpf-tools bpftool linux-headers-amd64 gcc
+	bpfcc-tools python3-bpfcc bpftrace libbpf-tools bpftool linux-headers-amd64 linux-perf \
+	libc6-dbg gcc

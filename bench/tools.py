@@ -93,6 +93,7 @@ class ProfileBpfcc(Tool):
 class Bpftrace(Tool):
     name = "bpftrace"
     needs = "bpftrace"
+    environment = {"BPFTRACE_MAP_KEYS_MAX": "65536"}
     cpu_program = "profile:hz:%d { @[ustack, kstack, comm] = count(); }"
     # The stack is taken on the way out: there are no kprobes to take it on the way in.
     off_cpu_program = """
@@ -125,7 +126,7 @@ END { clear(@time); clear(@user); clear(@kernel); }
             # It reads tracepoint formats there; mounted for this one process alone.
             argv = ["unshare", "-m", "sh", "-c",
                     'mount -t debugfs none /sys/kernel/debug && exec "$@"', "sh", *argv]
-        return Process(argv, folder, {"BPFTRACE_MAP_KEYS_MAX": "65536"})
+        return Process(argv, folder, self.environment)
 
     def losses(self, process):
         entries = len(re.findall(r"^.*\]: \d+$", process.stdout_path.read_text(

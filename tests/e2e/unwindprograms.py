@@ -22,6 +22,10 @@ PYTHON = "/usr/bin/python3"  # not one that somebody built for himself
 
 Load = collections.namedtuple("Load", "name executables needs start")
 
+# What a benchmark that weighs the programs adds to how they are started: a control group, and where
+# their words go. Of those a line `turn` is a round of a program's work, and pgbench tells its rate.
+started_with = {}
+
 
 def end_group(child):
     """Ends a child that leads its own process group, with all that it started."""
@@ -31,10 +35,10 @@ def end_group(child):
 
 
 @contextlib.contextmanager
-def group(*argv, **options):
+def group(*argv):
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     child = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                             start_new_session=True, **options)
+                             start_new_session=True, **{**quiet, **started_with})
     try:
         time.sleep(1)
         if child.poll() is not None:
@@ -102,7 +106,7 @@ def gcc(_, folder):
     small.write_text(gcc_source(3))
     return group("sh", "-c", f"while :; do gcc -O2 -g -c -o {folder}/large.o {source}; for i in "
                  f"1 2 3 4 5 6 7 8 9 10; do gcc -pipe -shared -fPIC -o {folder}/small.so {small}; "
-                 "done; done")
+                 "done; echo turn; done")
 
 
 def postgres_folder():
@@ -153,13 +157,14 @@ def postgres(_, __):
             server = subprocess.Popen(
                 as_postgres(programs / "postgres", "-D", folder / "data", "-k", name, "-p", number,
                             "-c", "listen_addresses="), start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                preexec_fn=started_with.get("preexec_fn"))
         try:
             await_postgres(as_postgres(programs / "pg_isready", *options), folder)
             client = [programs / "pgbench", *options]
             subprocess.run(as_postgres(*client, "-i", "-q", "postgres"), check=True, **quiet)
-            with group(*as_postgres(*client, "-c", POSTGRES_CLIENTS, "-T", 3600, "-n", "-f",
-                                    f"{folder}/script@5", "-b", "tpcb-like@1", "postgres")):
+            with group(*as_postgres(*client, "-c", POSTGRES_CLIENTS, "-T", 3600, "-P", 1, "-n",
+                                    "-f", f"{folder}/script@5", "-b", "tpcb-like@1", "postgres")):
                 yield server.pid
         finally:
             server.send_signal(signal.SIGQUIT)

@@ -58,4 +58,5 @@ while :; do
   pipes "$REPLY"
   kill -USR1 $$
   read -r -t 0.002 _ < <(:) || :
+  echo turn
 done

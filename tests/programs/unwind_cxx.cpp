@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -210,6 +211,8 @@ class Exchange
 		expressions();
 		sink = sink + exchange.ask(sink);
 		std::this_thread::sleep_for(std::chrono::milliseconds(2));
+		std::puts("turn");
+		std::fflush(stdout);
 	}
 }
 } // namespace

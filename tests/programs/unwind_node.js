@@ -90,6 +90,7 @@ async function main() {
     documents();
     numbers();
     await waits();
+    fs.writeSync(1, "turn\n");
   }
 }
 

@@ -136,6 +136,7 @@ def main():
             work()
         database(connection)
         wait_a_little(*threads)
+        print("turn", flush=True)
 
 
 if __name__ == "__main__":
