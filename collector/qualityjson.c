@@ -3,11 +3,7 @@
 // and one level with the reasons for it.
 #include "view.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
-
-#define WORST_BUILDS 10
 
 enum level { GOOD, FAIR, BAD };
 static const char *const level_names[] = { "good", "fair", "bad" };
@@ -148,66 +144,29 @@ static void append_records(const struct fp_view *view, struct fp_buf *json)
 	fp_buf_str(json, "},");
 }
 
-static int by_stopped(const void *a, const void *b)
+static bool is_present(const struct fp_view *view)
 {
-	const struct fp_build_quality *x = a, *y = b;
-
-	return x->stopped > y->stopped ? -1 : x->stopped < y->stopped;
-}
-
-static int append_builds(const struct fp_profile *profile, const struct fp_quality *quality,
-			 struct fp_buf *json)
-{
-	size_t size = quality->builds_count * sizeof(*quality->builds);
-	FP_AUTOFREE struct fp_build_quality *sorted = malloc(size + 1);
-
-	if (!sorted)
-		return -ENOMEM;
-	if (size)
-		memcpy(sorted, quality->builds, size);
-	qsort(sorted, quality->builds_count, sizeof(*sorted), by_stopped);
-	fp_buf_str(json, "\"worst_builds\":[");
-	for (uint32_t i = 0; i < quality->builds_count && i < WORST_BUILDS; i++) {
-		const struct fp_build *build = &profile->builds[sorted[i].build];
-		char hex[2 * FP_BUILD_ID_MAX + 1];
-
-		if (!sorted[i].stopped)
-			break;
-		fp_build_id_print(build, hex);
-		fp_buf_str(json, i ? ",{" : "{");
-		fp_json_member(json, "path", fp_profile_str(profile, build->path));
-		fp_buf_printf(
-		    json, ",\"build_id\":\"%s\",\"stacks\":%" PRIu64 ",\"stopped\":%" PRIu64 "}",
-		    hex, sorted[i].stacks, sorted[i].stopped);
-	}
-	return fp_buf_str(json, "],");
-}
-
-// The record whose builds are listed: of several the first, since walks stop alike in all.
-static const struct fp_quality *first_record(const struct fp_view *view)
-{
-	for (int type = 1; type < FP_PROFILE_TYPES; type++) {
-		const struct fp_quality *quality = &view->answer.profile->quality[type];
-
-		if (fp_aspect_has(view->aspect, (uint32_t)type) && quality->present)
-			return quality;
-	}
-	return NULL;
+	for (int type = 1; type < FP_PROFILE_TYPES; type++)
+		if (fp_aspect_has(view->aspect, (uint32_t)type) &&
+		    view->answer.profile->quality[type].present)
+			return true;
+	return false;
 }
 
 int fp_view_json_quality(const struct fp_view *view, struct fp_buf *json)
 {
-	const struct fp_quality *first = first_record(view);
 	FP_AUTOBUF struct fp_buf text = { 0 };
 	FP_AUTOBUF struct fp_buf line = { 0 };
 	int r;
 
-	if (!first)
+	if (!is_present(view))
 		return fp_buf_str(json, "\"quality\":null");
 	fp_buf_str(json, "\"quality\":{");
 	append_level(view, json);
 	append_records(view, json);
-	r = append_builds(view->answer.profile, first, json);
+	r = fp_view_json_worst_builds(view, json);
+	if (r == 0)
+		r = fp_buf_byte(json, ',');
 	if (r == 0)
 		r = fp_view_text(view, &text);
 	if (r == 0)

@@ -43,9 +43,10 @@ int fp_view_line(const struct fp_view *view, struct fp_buf *text);
 int fp_view_text(const struct fp_view *view, struct fp_buf *text);
 enum fp_unit fp_view_unit(const struct fp_view *view);
 
-// JSON parts (viewjson.c, qualityjson.c); each appends `"key":value`, without a comma.
+// JSON parts (viewjson.c, quality*.c); each appends `"key":value`, without a comma.
 int fp_view_json(const struct fp_view *view, struct fp_buf *json);
 void fp_view_json_stats(const struct fp_view *view, struct fp_buf *json);
 int fp_view_json_quality(const struct fp_view *view, struct fp_buf *json);
+int fp_view_json_worst_builds(const struct fp_view *view, struct fp_buf *json);
 int fp_view_json_tree(const struct fp_view *view, struct fp_buf *json);
 int fp_view_json_functions(const struct fp_view *view, struct fp_buf *json);

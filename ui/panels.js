@@ -52,6 +52,30 @@ function headline(quality) {
   return worst ? worst.text : "Good profile";
 }
 
+// Why walks stopped in a build: each reason in words, with its share where there are several.
+function reasonsOf(build) {
+  if (!build.reasons.length) return ["the agent gave no reason"];
+  return build.reasons.map((reason) => element("div", {},
+    build.reasons.length > 1 ? `${percent(reason.stacks, build.stopped)}: ` : "", reason.text,
+    ...(reason.fix ? [" ", element("i", {}, `→ ${reason.fix}`)] : [])));
+}
+
+// The builds that cut stacks short, the worst first.
+function shortStacks(builds) {
+  const head = ["Build", "Stacks cut", "Of all", "Why, and what can be done"].map((text, i) =>
+    element("th", i === 1 || i === 2 ? {} : { class: "left" }, text));
+  const rows = builds.map((build) => element("tr", {},
+    element("td", { class: "left wrap", title: `${build.path}\n${build.build_id}` },
+      build.path.split("/").pop() || "(no path)", " ",
+      element("small", {}, build.build_id.slice(0, 12))),
+    element("td", { title: `of ${count(build.stacks)} that have it at an end` }, count(build.stopped)),
+    element("td", {}, `${(100 * build.share).toFixed(1)} %`),
+    element("td", { class: "left wrap" }, ...reasonsOf(build))));
+  return element("table", { class: "short" },
+    element("caption", {}, "Where user stacks are cut short"),
+    element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
+}
+
 export function showQuality(view) {
   const box = byId("quality");
   const quality = view.quality;
@@ -66,13 +90,11 @@ export function showQuality(view) {
   box.className = quality.level;
   const others = quality.reasons.filter((reason) => reason.text !== headline(quality));
   const lines = others.map((reason) => element("li", {}, reason.text));
-  const builds = quality.worst_builds.map((build) => element("li", {},
-    `${build.path || "(no path)"} ${build.build_id.slice(0, 12)}: walks stopped in ${count(build.stopped)} of ${count(build.stacks)} stacks`));
   box.replaceChildren(element("details", isOpen ? { open: "" } : {},
     element("summary", {}, element("b", {}, headline(quality)), ` · ${quality.line}`),
     ...(lines.length ? [element("ul", {}, ...lines)] : []),
     element("pre", {}, quality.text),
-    ...(builds.length ? ["Builds in which walks stopped, worst first:", element("ul", {}, ...builds)] : [])));
+    ...(quality.worst_builds.length ? [shortStacks(quality.worst_builds)] : [])));
 }
 
 export function showError(title, text) {

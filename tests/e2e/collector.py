@@ -270,6 +270,17 @@ def builds_without_a_source_are_asked_for_once(scratch):
         equal((answer.status, wanted(answer)), (400, []), "a batch that is not taken")
 
 
+def stopped_for_reasons(quality):
+    """Of the build in which walks stopped: how many of all, and why in words."""
+    worst = quality["worst_builds"][0]
+    equal(worst["share"], round(worst["stopped"] / quality["counters"]["user_stacks"], 6), "share")
+    reasons = worst["reasons"]
+    equal([reason["reason"] for reason in reasons], ["no_entry", "not_loaded", "of_tomorrow"], "reasons")
+    equal(sum(reason["stacks"] for reason in reasons), worst["stopped"], "stacks by reason")
+    equal(reasons[1]["text"], "its unwind table was not loaded yet", "in words")
+    equal((reasons[2]["text"], reasons[2]["fix"]), ("of_tomorrow", ""), "one that is not known here")
+
+
 def every_view_adds_up(scratch):
     mine = Batches(MAKE_BATCHES, scratch / "in", START, "--host=a", "--count=4")
     fast = Batches(MAKE_BATCHES, scratch / "in", START, "--host=b", "--hz=99")
@@ -304,6 +315,7 @@ def every_view_adds_up(scratch):
         check(b"samples" in collector.query(format="table", selector='{host="a"}').body, "table")
         quality = collector.get("/api/v1/quality", **{"from": "0", "selector": '{host="a"}'}).json()
         equal(quality["quality"]["counters"]["samples"], sum(mine.cpu), "quality")
+        stopped_for_reasons(quality["quality"])
         hosts = [host["host"] for host in collector.get("/api/v1/hosts").json()["hosts"]]
         equal(hosts, ["a", "b"], "hosts")
         equal(collector.get("/api/v1/labels").json()["labels"], ["executable", "host", "thread"], "labels")

@@ -15,3 +15,5 @@ endfunction()
 
 fp_unwind_test(e2e_unwind unwind.py --set unwind-tables=yes python3 postgres)
 fp_unwind_test(e2e_unwind_reference unwind_reference.py --native)
+fp_unwind_test(e2e_unwind_reference_kernel unwind_reference.py --few python3 cxx)
+fp_unwind_test(e2e_unwind_churn unwind_churn.py)

@@ -5,18 +5,16 @@ CPU and off it, and says of those that are not whole why. The agent watches the 
 a fleet, and keeps the samples of one program. What counts is its own word in the quality record of
 each window, after those in which tables are still loaded."""
 
-import argparse
 import collections
-import pathlib
 import sys
 import time
 
 import unwindprograms
+import unwindrun
 from batches import CPU, OFF_CPU, spooled
-from reference import Agent, Check, full, skip_unless_live
+from reference import Agent, full
 
 WHOLE_SHARE = 0.99
-WINDOW_S = 2
 WARM_WINDOWS = 6  # in which builds are met, and tables made and loaded
 DEPTH = 512  # the load in bash calls itself deeper than the default of 127
 LEAST = {CPU: 500, OFF_CPU: 20}  # stacks, below which a share says nothing
@@ -26,7 +24,7 @@ OTHER_ENDS = "user_complete", "user_stacks"
 
 
 def settings_for(load):
-    return {"cpu-hz": "499", "window-length": f"{WINDOW_S}s", "window-jitter-percent": "0",
+    return {"cpu-hz": "499", "window-length": f"{unwindrun.WINDOW_S}s", "window-jitter-percent": "0",
             "window-drain-interval": "1s", "off-cpu-walk-budget": "2000",
             "limits-max-user-frames": DEPTH,
             "labels-relabel": f'keep executable =~ "{load.executables}"'}
@@ -38,11 +36,11 @@ def qualities(build, load, seconds, settings):
     with Agent(build, **{**settings_for(load), **settings}) as agent:
         with unwindprograms.running(load, build):
             begin_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-            time.sleep(WARM_WINDOWS * WINDOW_S + seconds)
+            time.sleep(WARM_WINDOWS * unwindrun.WINDOW_S + seconds)
             end_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         agent.stop()
         for batch in spooled(agent.spool()):
-            if batch.start_ns >= begin_ns + WARM_WINDOWS * WINDOW_S * 10**9 and \
+            if batch.start_ns >= begin_ns + WARM_WINDOWS * unwindrun.WINDOW_S * 10**9 and \
                     batch.start_ns < end_ns:
                 for source, counter in sums.items():
                     counter.update(batch.quality.get(source, {}))
@@ -67,29 +65,17 @@ def judge(check, load, sums):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser = unwindrun.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=30 if full() else 9,
                         help="of each program's work that counts")
-    parser.add_argument("--set", action="append", default=[], metavar="SETTING=VALUE",
-                        help="a setting of the agent, as its flag is spelled without dashes")
-    parser.add_argument("programs", nargs="*", help="names; default: all")
     return parser.parse_args()
 
 
 def main():
     options = parse()
-    skip_unless_live()
-    check = Check()
-    able, unable = unwindprograms.chosen(options.programs)
-    settings = dict(pair.split("=", 1) for pair in options.set)
-    for load in able:
-        judge(check, load, qualities(options.build, load, options.seconds, settings))
-    for name, reason in unable.items():
-        print(f"SKIP: {name}: {reason}")
-    if unable and not check.failures:
-        return 77
-    return 1 if check.failures else 0
+    settings = unwindrun.settings(options)
+    return unwindrun.over_programs(options, lambda check, load, _: judge(
+        check, load, qualities(options.build, load, options.seconds, settings)))
 
 
 if __name__ == "__main__":

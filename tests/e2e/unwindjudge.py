@@ -15,7 +15,7 @@ from elffile import elf
 AGREE_SHARE = 0.995
 ENTRY_AT, ENTRY_BYTES = 24, 64  # e_entry in an ELF header; code at an entry point
 STOPPED = 3  # enum fp_away_reason in bpf/abi.h
-LEAST_RECORDS = 100  # of stops, different stacks in each second
+COUNTED_SHARE = 0.98  # of the stops are among the intervals that the agent counted
 WHOLE_ENDS = ("root", "outermost")
 
 
@@ -30,16 +30,21 @@ def both_end_without_entry(stop):
         stop.reference.end != unwindstops.WHOLE and stop.ours.end in ("no_table", "broken", "root")
 
 
+def at_entry_point(path, offset):
+    """The offset is in the code at the file's entry point."""
+    file = elf(path)
+    address = file.address(offset) if file else None
+    return address is not None and \
+        0 <= address - struct.unpack_from("<Q", file.data, ENTRY_AT)[0] < ENTRY_BYTES
+
+
 def entry_point(stop):
     """Both end in the code at a file's entry point, of which the reference knows nothing."""
     leaf = len(stop.ours.frames) == 1
     row = stop.maps.at(stop.ours.frames[-1] - (not leaf))
-    file = elf(row.path) if row else None
-    if file is None or stop.reference.frames != stop.ours.frames or \
-            stop.reference.end == unwindstops.WHOLE or stop.ours.end != unwindstops.WHOLE:
-        return False
-    address = file.address(stop.ours.frames[-1] - (not leaf) - row.start + row.offset)
-    return 0 <= address - struct.unpack_from("<Q", file.data, ENTRY_AT)[0] < ENTRY_BYTES
+    return row is not None and stop.reference.frames == stop.ours.frames and \
+        stop.reference.end != unwindstops.WHOLE and stop.ours.end == unwindstops.WHOLE and \
+        at_entry_point(row.path, stop.ours.frames[-1] - (not leaf) - row.start + row.offset)
 
 
 # (what it is, a predicate over a stop that disagrees), the first that holds counts.
@@ -115,16 +120,17 @@ def in_order(frames, reference):
 
 
 class KernelJudgement:
-    """Of each record what the agent shipped: it may have cut what it could not believe."""
+    """Of each record what the agent shipped: it may have cut what it could not believe. A stack is
+    sent once in a window, and counted as often as it came."""
 
     def __init__(self):
         self.kinds, self.ends, self.wrong = collections.Counter(), collections.Counter(), []
 
     def judge(self, record, stop):
-        self.ends[record.end] += 1
+        self.ends[record.end] += record.count
         kind = self.kind(record, stop)
         wrong = misplaced(record, stop)
-        self.kinds["wrong" if wrong else kind] += 1
+        self.kinds["wrong" if wrong else kind] += record.count
         if wrong or kind == "wrong":
             self.wrong.append((record, stop, wrong))
 
@@ -146,21 +152,38 @@ class KernelJudgement:
         return "wrong" if by_table else "went astray by frame pointer"
 
 
-def judge_kernel(check, name, tries, records, agree_share=AGREE_SHARE, least=LEAST_RECORDS):
-    """The walker in the kernel against libdwfl, where a record is of a stop. agree_share: less
-    where stacks may be cut."""
-    threads, judgement = by_thread(tries), KernelJudgement()
+def stacks_in_common(stops, records):
+    """Stops whose very frames, as the reference has them, the agent counted as often."""
+    theirs = collections.Counter((stop.maps.pid, tuple(stop.reference.frames)) for stop in stops)
+    ours = collections.Counter()
     for record in records:
+        ours[record.pid, tuple(record.addresses[: len(record.frames)])] += record.count
+    return (theirs & ours).total()
+
+
+def judge_kernel(check, name, stopped, records, agree_share=AGREE_SHARE):
+    """The walker in the kernel against libdwfl: (stops, tries), each record of a stop with that
+    stop, and all that was counted with all stops. agree_share: less where stacks may be cut."""
+    stops, tries = stopped
+    threads, judgement = by_thread(tries), KernelJudgement()
+    of_stops = [record for record in records if record.source == "off_cpu" and
+                record.state == STOPPED and record.tid in threads]
+    for record in of_stops:
         stop = stop_of(threads, record)
-        if record.source == "off_cpu" and record.state == STOPPED and \
-                isinstance(stop, unwindstops.Stop):
+        if isinstance(stop, unwindstops.Stop):
             judgement.judge(record, stop)
+    counted = sum(record.count for record in of_stops)
+    check(COUNTED_SHARE * len(stops) <= counted <= len(tries),
+          f"{name}: the agent counted {counted} stops; there were {len(stops)}, "
+          f"{len(tries)} with those not walked here")
     count, agree = judgement.kinds.total(), judgement.kinds["agree"]
-    if check(count >= least, f"{name}: {count} stacks of stops were walked in the kernel, "
-                             f"{least} at least"):
-        check(agree >= agree_share * count,
-              f"{name}: {100 * agree / count:.2f} % of them agree with libdwfl frame by frame: "
-              f"{dict(judgement.kinds)}; ends: {dict(judgement.ends)}")
+    check(count > 0 and agree >= agree_share * count,
+          f"{name}: {100 * agree / max(count, 1):.2f} % of {count} stacks of stops, "
+          f"{len(of_stops)} of them sent, were walked in the kernel as by libdwfl, frame by frame: "
+          f"{dict(judgement.kinds)}; ends: {dict(judgement.ends)}")
+    common = stacks_in_common(stops, of_stops)
+    check(common >= agree_share * len(stops),
+          f"{name}: of {common} of {len(stops)} stops the agent counted the very frames of libdwfl")
     check(not judgement.wrong, f"{name}: {len(judgement.wrong)} hold a frame that is not there")
     for record, stop, why in judgement.wrong[:3]:
         print(f"      {record.walk_end} {record.end} {record.by_table} {why or ''}")

@@ -50,19 +50,16 @@ def frame(word):
 
 
 def read(path):
-    """The records, with the samples counted under each."""
-    last, records, waiting = {}, [], collections.Counter()
+    """The records, with the samples counted under each in its window."""
+    last, records = {}, []
     with open(path, encoding="ascii") as file:
         for line in file:
             words = line.split()
-            if words[0] == "C":
-                waiting[words[1]] += int(words[2])
-            else:
+            if words[0] == "R":
                 record = last[words[1]] = Record(words)
                 records.append(record)
-            key = words[1]
-            if key in last:  # a record comes within the first count of its window
-                last[key].count += waiting.pop(key, 0)
+            elif words[1] in last:  # others could not be resolved
+                last[words[1]].count += int(words[2])
     return records
 
 

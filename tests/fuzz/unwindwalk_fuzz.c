@@ -9,6 +9,7 @@
 #include "fuzz.h"
 
 #include "../unit/bpf/unwindmodel.h"
+#include "../unit/lots.h"
 #include "memfile.h"
 
 #include <stdlib.h>
@@ -17,17 +18,6 @@
 #define STACK_WORDS 256
 #define CODE	    0x400000ULL
 #define WALKS	    16
-
-static uint64_t random_state;
-
-// xorshift64* (Vigna 2016)
-static uint32_t random_below(uint32_t bound)
-{
-	random_state ^= random_state >> 12;
-	random_state ^= random_state << 25;
-	random_state ^= random_state >> 27;
-	return (uint32_t)((random_state * 0x2545F4914F6CDD1DULL >> 32) * bound >> 32);
-}
 
 static void seed(const uint8_t *data, size_t size)
 {

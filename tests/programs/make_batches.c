@@ -180,6 +180,21 @@ static void add_sample(struct fp_profile *profile, enum fp_profile_type type, ui
 		exit(1);
 }
 
+// Why walks stopped in the worst build; the last reason is of an agent younger than its reader.
+static void add_stops(struct fp_profile *profile, uint64_t stopped)
+{
+	static const char *const reasons[] = { "no_entry", "not_loaded", "of_tomorrow" };
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(reasons); i++) {
+		uint64_t count = i + 1 < FP_ARRAY_SIZE(reasons) ? stopped * 2 / 3 : stopped;
+
+		if (fp_quality_stop(profile, FP_PROFILE_CPU, 1, string(profile, reasons[i]),
+				    count) < 0)
+			exit(1);
+		stopped -= count;
+	}
+}
+
 static void add_quality(struct fp_profile *profile, const struct plan *plan, uint64_t samples)
 {
 	uint64_t bad = plan->bad_quality ? samples / 2 : samples / 200;
@@ -208,6 +223,7 @@ static void add_quality(struct fp_profile *profile, const struct plan *plan, uin
 		exit(1);
 	worst->stacks = samples / 2;
 	worst->stopped = bad;
+	add_stops(profile, bad);
 	for (size_t i = 0; i < FP_ARRAY_SIZE(counters); i++)
 		fp_quality_set_named(profile, FP_PROFILE_CPU, counters[i].name, counters[i].value);
 	profile->quality[FP_PROFILE_CPU].hook = string(profile, "perf_event");

@@ -42,6 +42,7 @@ struct ref_stop {
 struct ref_map { // executable memory that belongs to a file
 	struct fp_procfs_map map;
 	char *name;
+	uint64_t changed_ns; // the file, last
 };
 
 struct ref_process {
@@ -71,6 +72,8 @@ int ref_read(const struct ref_memory *memory, void *to, size_t size, uint64_t ad
 
 // unwindref_process.c: what is mapped
 struct ref_processes;
+// The mapped file itself, whatever lies at its path now.
+void ref_map_path(pid_t pid, const struct fp_procfs_map *map, char *ret, size_t size);
 int ref_processes_new(struct ref_processes **ret);
 void ref_processes_free(struct ref_processes *processes);
 // The process as it is now; stays the owner's and valid until the next call.

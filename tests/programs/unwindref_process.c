@@ -5,10 +5,13 @@
 #include "unwindref.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PROCESSES_MAX 64
 #define MAPS_MAX      4096
@@ -18,7 +21,13 @@ struct ref_processes {
 	uint32_t next, numbers;
 };
 
+void ref_map_path(pid_t pid, const struct fp_procfs_map *map, char *ret, size_t size)
+{
+	snprintf(ret, size, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, map->start, map->end);
+}
+
 struct maps {
+	pid_t pid;
 	struct ref_map *list;
 	uint32_t count;
 };
@@ -28,7 +37,8 @@ static void maps_free(struct maps *maps)
 	for (uint32_t i = 0; i < maps->count; i++)
 		free(maps->list[i].name);
 	free(maps->list);
-	*maps = (struct maps){ NULL, 0 };
+	maps->list = NULL;
+	maps->count = 0;
 }
 
 static void process_free(struct ref_process *process)
@@ -37,7 +47,7 @@ static void process_free(struct ref_process *process)
 
 	if (process == NULL)
 		return;
-	maps = (struct maps){ process->maps, process->maps_count };
+	maps = (struct maps){ process->pid, process->maps, process->maps_count };
 	maps_free(&maps);
 	if (process->dwfl != NULL)
 		dwfl_end(process->dwfl);
@@ -58,6 +68,18 @@ void ref_processes_free(struct ref_processes *processes)
 	free(processes);
 }
 
+// A file that is written anew in place is another one, though all else of it is as it was.
+static uint64_t changed_at(pid_t pid, const struct fp_procfs_map *map)
+{
+	char path[128];
+	struct stat stat_of;
+
+	ref_map_path(pid, map, path, sizeof(path));
+	if (map->inode == 0 || stat(path, &stat_of) != 0)
+		return 0;
+	return (uint64_t)stat_of.st_ctim.tv_sec * FP_NS_PER_S + (uint64_t)stat_of.st_ctim.tv_nsec;
+}
+
 static int add_map(const struct fp_procfs_map *map, void *context)
 {
 	struct maps *maps = context;
@@ -71,7 +93,7 @@ static int add_map(const struct fp_procfs_map *map, void *context)
 	if (list == NULL)
 		return -ENOMEM;
 	maps->list = list;
-	list[maps->count] = (struct ref_map){ *map, strdup(map->name) };
+	list[maps->count] = (struct ref_map){ *map, strdup(map->name), changed_at(maps->pid, map) };
 	list[maps->count].map.name = list[maps->count].name;
 	if (list[maps->count++].name == NULL)
 		return -ENOMEM;
@@ -102,6 +124,7 @@ static bool same_maps(const struct ref_process *process, const struct maps *maps
 
 		if (a->start != b->start || a->end != b->end || a->page_offset != b->page_offset ||
 		    a->inode != b->inode || a->major != b->major || a->minor != b->minor ||
+		    process->maps[i].changed_ns != maps->list[i].changed_ns ||
 		    strcmp(a->name, b->name) != 0)
 			return false;
 	}
@@ -121,7 +144,7 @@ static struct ref_process **find(struct ref_processes *processes, pid_t pid)
 int ref_process_now(struct ref_processes *processes, pid_t pid, struct ref_process **ret)
 {
 	struct ref_process **place = find(processes, pid), *process = *place;
-	struct maps maps = { NULL, 0 };
+	struct maps maps = { pid, NULL, 0 };
 	uint64_t start_ticks;
 	int error = read_maps(pid, &start_ticks, &maps);
 

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,7 +20,7 @@
 #define VDSO_MAX	  (1 << 20)
 
 struct file_key {
-	uint64_t inode;
+	uint64_t inode, changed_ns;
 	uint32_t major, minor;
 };
 
@@ -128,8 +127,7 @@ static int open_mapped(pid_t pid, const struct fp_procfs_map *map)
 
 	if (map->inode == 0)
 		return open_vdso(pid, map);
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, map->start,
-		 map->end);
+	ref_map_path(pid, map, path, sizeof(path));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -151,9 +149,10 @@ static int make_table(struct ref_tables *tables, pid_t pid, const struct fp_proc
 }
 
 // Number of the file's table, made when it is met first, or FP_UNWIND_NO_BUILD.
-static uint32_t build_of(struct ref_tables *tables, pid_t pid, const struct fp_procfs_map *map)
+static uint32_t build_of(struct ref_tables *tables, pid_t pid, const struct ref_map *file)
 {
-	const struct file_key key = { map->inode, map->major, map->minor };
+	const struct fp_procfs_map *map = &file->map;
+	const struct file_key key = { map->inode, file->changed_ns, map->major, map->minor };
 	uint32_t *number = fp_hashmap_get(&tables->by_file, &key);
 	struct fp_unwind_place *places;
 	bool inserted;
@@ -210,7 +209,8 @@ int ref_tables_ranges(struct ref_tables *tables, const struct ref_process *proce
 						    .end = map->end,
 						    .offset = map->page_offset,
 						    .file = map->inode,
-						    .build = build_of(tables, process->pid, map) };
+						    .build = build_of(tables, process->pid,
+								      &process->maps[i]) };
 	}
 	count = fp_unwind_ranges_make(areas, process->maps_count, locate, tables, ranges);
 	if (count < 0)

@@ -132,13 +132,15 @@ int seen_resolve(struct fp_resolver *resolver, const struct fp_stack_record *rec
 	return r;
 }
 
+// Behind the record, which the first count of a window has resolved.
 int seen_count(struct fp_window *window, struct fp_resolver *resolver, enum fp_source source,
 	       const struct fp_count *count, const struct fp_stack_record *record)
 {
+	int r = real_count(window, resolver, source, count, record);
 	FILE *file = witness();
 
 	if (file != NULL && record != NULL)
 		fprintf(file, "C %016" PRIx64 "%016" PRIx64 " %" PRIu64 "\n",
 			(uint64_t)record->key.hi, (uint64_t)record->key.lo, (uint64_t)count->count);
-	return real_count(window, resolver, source, count, record);
+	return r;
 }

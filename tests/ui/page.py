@@ -279,6 +279,32 @@ def wall_time_tells_its_parts_apart(scratch):
         equal(browser.problems(), [], "complaints")
 
 
+def it_says_why_stacks_are_short(scratch):
+    """In words and by build; also where the page is narrow, and of an agent that knows more reasons."""
+    for width in (1400, 420):
+        (scratch / str(width)).mkdir()
+        page = Page(scratch / str(width), "--bad-quality", width=width)
+        with page as browser:
+            page.open()
+            check("cut short" in browser.text("#quality summary"), browser.text("#quality summary"))
+            browser.click("#quality summary")
+            build = page.collector.query(**{"from": "now-15m"}).json()["quality"]["worst_builds"][0]
+            text = browser.text("#quality table")
+            for words in (f"{build['stopped']:,}", f"{100 * build['share']:.1f} %",
+                          "its unwind table was not loaded yet", "within seconds of its build being met",
+                          "leaves out the code that it was in", "of_tomorrow"):
+                check(words in text, "no", words, "in", text)
+            for scheme in ("light", "dark"):
+                browser.call("Emulation.setEmulatedMedia",
+                             features=[{"name": "prefers-color-scheme", "value": scheme}])
+                equal(browser.evaluate("document.documentElement.scrollWidth - "
+                                       "document.documentElement.clientWidth"), 0,
+                      f"{width} px: too wide by")
+                if PICTURES:
+                    browser.picture(PICTURES / f"page-short-{width}-{scheme}.png")
+            equal(browser.problems(), [], "complaints")
+
+
 def it_fits_narrow_and_dark_screens(scratch):
     for width in (1400, 800, 420):
         (scratch / str(width)).mkdir()
@@ -307,6 +333,7 @@ CASES = [
     hostile_strings_never_run,
     types_are_offered_where_the_data_has_them,
     wall_time_tells_its_parts_apart,
+    it_says_why_stacks_are_short,
     it_fits_narrow_and_dark_screens,
 ]
 

@@ -3,6 +3,7 @@
 // The mapping set against a model that is too simple to be wrong: for every page, the list of
 // all that was ever mapped there; the last one not younger than the time asked for holds.
 #include "../cases.h"
+#include "../lots.h"
 
 #include "agent/mapset.h"
 
@@ -15,15 +16,6 @@
 
 static struct fp_mapset_pool pool;
 static struct fp_mapset *set;
-static uint64_t random_state;
-
-static uint32_t random_below(uint32_t bound)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t)(random_state % bound);
-}
 
 static int begin(void **state)
 {

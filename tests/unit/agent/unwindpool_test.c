@@ -4,20 +4,13 @@
 // a program finds at an offset is what the table there says.
 #include "unwindload_bench.h"
 
+#include "../lots.h"
+
 #define PAGE   65536u
 #define CHUNKS 8u
 
 static struct unwind_bench bench;
 static struct fp_unwind_pool *pool;
-static uint64_t random_state;
-
-static uint32_t random_below(uint32_t bound)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t)(random_state % bound);
-}
 
 static int begin(void **state)
 {

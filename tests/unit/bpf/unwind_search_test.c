@@ -9,18 +9,8 @@
 
 #include <cmocka.h>
 
+#include "../lots.h"
 #include "unwindsteps.h"
-
-static uint64_t random_state = 1;
-
-// xorshift64* (Vigna 2016)
-static uint32_t random_below(uint32_t bound)
-{
-	random_state ^= random_state >> 12;
-	random_state ^= random_state << 25;
-	random_state ^= random_state >> 27;
-	return (uint32_t)((random_state * 0x2545F4914F6CDD1DULL >> 32) * bound >> 32);
-}
 
 static void rows_are_found_in_pages_of_every_size(void **state)
 {
