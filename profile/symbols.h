@@ -24,7 +24,7 @@ struct fp_symbolizer;
 struct fp_symbolizer_options {
 	const char *const
 	    *debug_dirs;	 // NULL-terminated, outlives the symbolizer; NULL: /usr/lib/debug
-	bool use_local_files;	 // the mapped path, verified by build-ID
+	bool use_local_files;	 // the mapped path, verified by build-ID, and our own vDSO
 	const char *root_prefix; // put before mapped paths, e.g. /proc/PID/root; may be NULL
 	bool allow_paths_without_id;
 	const char *kallsyms_path;	// "/proc/kallsyms" to name this host's kernel; NULL: none

@@ -119,7 +119,7 @@ static int load_module(const struct fp_symbolizer_options *options, struct fp_sy
 static int load_vdso(const struct fp_symbolizer_options *options, struct fp_symbol_host *host,
 		     const struct fp_symbol_request *request, struct fp_symbol_table **ret_table)
 {
-	if (request->kind != FP_FRAME_VDSO)
+	if (request->kind != FP_FRAME_VDSO || !options->use_local_files)
 		return -ENOENT;
 	return fp_symbol_load_vdso(options, request, ret_table);
 }

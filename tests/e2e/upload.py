@@ -140,7 +140,7 @@ def test_names(build, folder, check):
 
 
 def has_vdso(collector):
-    """Agent and collector run on one kernel here, so only the table tells who named it."""
+    """The collector has no local files here, so only the table names it."""
     return any(row["path"] == "[vdso]" and row["build_id"] and row["found"]
                and has_table(collector, row["build_id"]) for row in builds(collector))
 
