@@ -118,9 +118,9 @@ int fp_names_table(struct fp_names *names, const struct fp_names_file *file,
 // ---- unwind tables for the walker ----
 
 // The table (struct fp_unwind_table, bpf/abi.h), borrowed for the call; its bytes are ours alone
-// and have passed fp_unwind_table_check. Or an error: -ENOENT, -EPERM as for a symbol table;
-// -ENODATA the file has no call frame information, -ENOTSUP it is not of x86-64, -EFBIG its table
-// would be too large, -EBADMSG no ELF file or another build, or the role did not survive it,
+// and have passed fp_unwind_table_check. Or an error: -ENOENT, -EPERM as for a symbol table, -ENOENT also
+// of a file that is another build; -ENODATA the file has no call frame information, -ENOTSUP it is not of x86-64, -EFBIG its table
+// would be too large, -EBADMSG no ELF file, or the role did not survive it,
 // -ETIMEDOUT opening it took longer than request_deadline_ns, or reading it five times as long.
 typedef void (*fp_names_unwind_fn)(const struct fp_build *build, int error,
 				   const struct fp_buf *table, void *context);

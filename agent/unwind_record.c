@@ -137,6 +137,23 @@ static int hold_against(struct fp_unwind_source *source, struct fp_stack_record 
 	return r;
 }
 
+// The frame pointer register is 0 where a stack begins, and by chance in code that uses it for other
+// things: there only a table tells the outermost frame, and this one came too late.
+static bool is_by_chance(const struct fp_unwind *unwind, const struct fp_stack_record *record,
+			 const struct fp_unwind_version *now)
+{
+	const struct fp_unwind_area *area;
+	const struct fp_unwind_build *build;
+
+	if (record->walk_end != FP_WALK_END_ROOT || record->end_has_table || !now)
+		return false;
+	area = fp_unwind_area_at(now->areas, now->count, inside_of(record, record->user_len - 1U));
+	if (!area || area->build == FP_UNWIND_NO_BUILD)
+		return false;
+	build = fp_unwind_demand_at(unwind->demand, area->build);
+	return build->state == FP_UNWIND_LOADED || build->lack == FP_STOP_NOT_LOADED;
+}
+
 // One frame that claims to be the outermost is not believed: see agent/resolve.c.
 static bool stopped_short(const struct fp_stack_record *record)
 {
@@ -235,6 +252,8 @@ int fp_unwind_record(struct fp_unwind_source *source, struct fp_stack_record *re
 	if (r < 0)
 		return r;
 	version = process && process->version ? process->version : past.version;
+	if (is_by_chance(unwind, record, version))
+		record->walk_end = FP_WALK_END_NO_TABLE;
 	if (stopped_short(record))
 		record->stop = (fp_u8)why_stopped(unwind, record, version);
 	if (version)

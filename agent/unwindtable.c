@@ -328,7 +328,7 @@ static int check_build(int fd, const struct fp_build *build)
 	bool same = true;
 	int r = build ? fp_elf_is_build(fd, build, &same) : 0;
 
-	return r < 0 || same ? r : -EBADMSG;
+	return r < 0 || same ? r : -ENOENT;
 }
 
 int fp_unwind_table_make(int fd, const struct fp_build *build, struct fp_buf *ret)

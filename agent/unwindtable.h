@@ -23,8 +23,8 @@
 #define FP_UNWIND_TABLE_ROWS_MAX (FP_UNWIND_TABLE_MAX / 8)
 
 // Appends the table of the file to *ret, which is empty. fd: a regular file, stays the caller's.
-// build: that the file must be; NULL: any. Errors: -EBADMSG no ELF file, not the build or cut
-// short, -ENOTSUP not of x86-64, -ENODATA it has no call frame information, -EFBIG too much,
+// build: that the file must be; NULL: any. Errors: -EBADMSG no ELF file or cut short, -ENOENT
+// another build, -ENOTSUP not of x86-64, -ENODATA it has no call frame information, -EFBIG too much,
 // -ENOMEM, -errno of reading.
 int fp_unwind_table_make(int fd, const struct fp_build *build, struct fp_buf *ret);
 // The same into a file, from its start. *ret_bytes: as many are written.

@@ -160,7 +160,8 @@ struct fp_stack_record {
 				   FP_UNWIND_BY_FILE */
 	fp_u8 cannot;		/* FP_WALK_END_CANNOT: enum fp_unwind_cannot */
 	fp_u8 stop;		/* left 0; the agent notes why the walk stopped: enum fp_stop */
-	fp_u8 padding[2];
+	fp_u8 end_has_table;	/* the code of the last frame is in the range of a table */
+	fp_u8 padding;
 	char comm[FP_COMM_LEN]; /* thread name, raw bytes */
 	fp_u64 frames[];
 };
@@ -250,14 +251,13 @@ enum fp_unwind_cfa {		    /* how the canonical frame address (CFA) is found */
 		     FP_UNWIND_END, /* the return address is undefined: the outermost frame */
 		     FP_UNWIND_RSP, /* rsp + offset */
 		     FP_UNWIND_RBP, /* rbp + offset */
-		     FP_UNWIND_REGISTER, /* reg + offset; but for rbx known in the innermost frame alone */
+		     FP_UNWIND_REGISTER, /* reg + offset; r12 to r15 are known in the innermost frame alone */
 		     FP_UNWIND_RSP_DEREF, /* *(rsp + offset) + add */
 		     FP_UNWIND_RBP_DEREF, /* *(rbp + offset) + add */
 		     FP_UNWIND_PLT,	  /* rsp + offset + ((rip & 15) >= add ? 8 : 0) */
 		     FP_UNWIND_SIGNAL, /* a signal's frame: struct ucontext lies at rsp + offset */
 		     FP_UNWIND_CANNOT, /* add: enum fp_unwind_cannot */
-		     FP_UNWIND_INDEXED, /* *(rsp + 8 * reg + offset) + add; reg known in the innermost
-					   frame alone. OpenSSL's bn_mul_mont, hot in P-384 */
+		     FP_UNWIND_INDEXED, /* *(rsp + 8 * reg + offset) + add; reg as above. OpenSSL's bn_mul_mont, hot in P-384 */
 		     FP_UNWIND_CFA_COUNT
 };
 

@@ -228,6 +228,7 @@ static __always_inline void fp_walk_done(struct fp_scratch *scratch, long steps)
 	scratch->record.walk_end = walk->end;
 	scratch->record.cannot = walk->cannot;
 	scratch->record.by_table = walk->by_table;
+	scratch->record.end_has_table = fp_unwind_tables && walk->range_tag;
 	scratch->record.unwind_version = walk->version;
 }
 
@@ -277,6 +278,7 @@ static __always_inline void fp_no_user_side(struct fp_stack_record *record)
 	record->walk_end = FP_WALK_END_NONE;
 	record->user_root_gap = ~0ULL;
 	record->by_table = 0;
+	record->end_has_table = 0;
 	record->unwind_version = 0;
 	record->cannot = 0;
 }

@@ -339,6 +339,13 @@ fp_unwind_saved(struct fp_walk *walk, fp_u32 kind, fp_u32 number, fp_u64 *at, fp
 	}
 }
 
+/*
+ * Registers that a function keeps for its caller, and perhaps has changed by now: where, tables do
+ * not say. Any other that code relies on across a call is not touched by what it calls:
+ * OpenSSL's AES-GCM has its stack pointer in rax and calls helpers of its own.
+ */
+#define FP_UNWIND_UNTRACKED (1 << 12 | 1 << 13 | 1 << 14 | 1 << 15) /* r12 to r15 */
+
 /* What the caller's registers are, given its stack pointer: in memory mostly, from where they are
  * read when they are needed. */
 static inline __attribute__((always_inline)) long
@@ -357,7 +364,7 @@ fp_unwind_restore(struct fp_walk *walk, const struct fp_unwind_rule *rule, fp_u6
 	fp_unwind_saved(walk, rbp, FP_RBP, &walk->frame_pointer_at,
 			rbp_base + (fp_u64)(fp_i64)rule->rbp_at);
 	fp_unwind_saved(walk, rbx, FP_RBX, &walk->rbx_at, rbx_base + (fp_u64)(fp_i64)rule->rbx_at);
-	walk->known &= 1 << FP_RBP | 1 << FP_RBX;
+	walk->known &= ~FP_UNWIND_UNTRACKED;
 	walk->known |= 1 << FP_RSP;
 	walk->registers[FP_RSP] = cfa;
 	return 0;
@@ -421,7 +428,7 @@ fp_unwind_by_rule(struct fp_walk *walk, fp_u64 *frames, fp_u32 index,
 	    fp_unwind_return(walk, rule, cfa, reader, &caller))
 		return 1;
 	if (!fp_user_address(caller))
-		return fp_walk_ends(walk, caller ? FP_WALK_END_ASTRAY : FP_WALK_END_ROOT);
+		return fp_walk_ends(walk, FP_WALK_END_ASTRAY);
 	fp_walk_take(walk, frames, index, caller);
 	return 0;
 }

@@ -169,8 +169,10 @@ static inline __attribute__((always_inline)) long fp_walk_by_pointer(struct fp_w
 		return 1;
 	if (FP_READ_USER(reader, pair, sizeof(pair), walk->registers[FP_RBP]))
 		return fp_walk_ends(walk, FP_WALK_END_FAULT);
+	/* What a frame pointer points to that nothing has proven is 0 by chance as well. */
 	if (!pair[FP_PAIR_RETURN])
-		return fp_walk_ends(walk, FP_WALK_END_ROOT);
+		return fp_walk_ends(walk, walk->by_table && !walk->last_frame ? FP_WALK_END_NO_TABLE
+									      : FP_WALK_END_ROOT);
 	if (!fp_user_address(pair[FP_PAIR_RETURN]))
 		return fp_walk_ends(walk,
 				    walk->version ? FP_WALK_END_NO_TABLE : FP_WALK_END_BROKEN);

@@ -187,7 +187,7 @@ static void an_unwind_table_is_made_of_the_build_and_no_other(void **state)
 	assert_int_equal(fp_unwind_table_check(bytes.data, bytes.len, &view), 0);
 	assert_true(view.head->entries > 0);
 	identity.id[0] ^= 1;
-	assert_int_equal(role_ask(bench->socket, &question)->error, -EBADMSG);
+	assert_int_equal(role_ask(bench->socket, &question)->error, -ENOENT);
 }
 
 static int add_map(struct bench *bench, uint64_t handle, int fd)

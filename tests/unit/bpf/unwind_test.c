@@ -82,23 +82,34 @@ static void a_register_that_was_saved_twice_is_the_last_one(void **state)
 	assert_int_equal(walk.end, FP_WALK_END_OUTERMOST);
 }
 
-static void any_register_serves_in_the_innermost_frame(void **state)
+// The leaf and its caller both find their frame by the register, two words apart.
+static void walk_by_register(uint8_t number)
 {
-	struct fp_unwind_rule by_r10 = rule_of(FP_UNWIND_REGISTER, -8, 0);
-	uint64_t leaf, start;
+	struct fp_unwind_rule near = rule_of(FP_UNWIND_REGISTER, -8, 0);
+	struct fp_unwind_rule far = rule_of(FP_UNWIND_REGISTER, 8, 0);
+	uint64_t leaf, caller, start;
 
-	by_r10.reg = FP_R10;
-	leaf = function(by_r10);
+	near.reg = far.reg = number;
+	leaf = function(near);
+	caller = function(far);
 	start = function(OUTERMOST);
 	map_table();
-	put(6, start + 1);
+	put(6, caller + 1);
+	put(8, start + 1);
 	walk_from(leaf + 1);
-	walk.registers[FP_R10] = AT(8);
-	assert_int_equal(steps(), 1);
+	walk.registers[number] = AT(8);
+}
+
+static void registers_serve_where_what_was_called_leaves_them_alone(void **state)
+{
+	walk_by_register(FP_RAX);
+	assert_int_equal(steps(), 2);
 	assert_int_equal(walk.end, FP_WALK_END_OUTERMOST);
-	put(6, leaf + 1); // now in a caller as well
-	walk_from(leaf + 1);
-	walk.registers[FP_R10] = AT(8);
+}
+
+static void those_that_are_kept_somewhere_serve_in_the_innermost_frame_alone(void **state)
+{
+	walk_by_register(12);
 	assert_int_equal(steps(), 1);
 	assert_int_equal(walk.end, FP_WALK_END_CANNOT);
 	assert_int_equal(walk.cannot, FP_UNWIND_CANNOT_REGISTER);
@@ -345,7 +356,8 @@ int main(void)
 		CASE(a_frame_by_frame_pointer_gives_the_callers),
 		CASE(a_saved_frame_pointer_is_read_when_it_is_needed),
 		CASE(a_register_that_was_saved_twice_is_the_last_one),
-		CASE(any_register_serves_in_the_innermost_frame),
+		CASE(registers_serve_where_what_was_called_leaves_them_alone),
+		CASE(those_that_are_kept_somewhere_serve_in_the_innermost_frame_alone),
 		CASE(rbx_is_followed_from_frame_to_frame),
 		CASE(realigned_stacks_have_their_frame_address_in_memory),
 		CASE(a_frame_address_may_lie_at_an_index_in_the_innermost_frame),
