@@ -13,7 +13,7 @@ function(fp_unwind_test name script)
     SKIP_RETURN_CODE 77 TIMEOUT 1800 ENVIRONMENT "${FP_TEST_ENVIRONMENT}")
 endfunction()
 
-fp_unwind_test(e2e_unwind unwind.py --set unwind-tables=yes python3 postgres)
+fp_unwind_test(e2e_unwind unwind.py python3 bash gcc postgres)
 fp_unwind_test(e2e_unwind_reference unwind_reference.py --native)
 fp_unwind_test(e2e_unwind_reference_kernel unwind_reference.py --few python3 cxx)
 fp_unwind_test(e2e_unwind_churn unwind_churn.py)
