@@ -47,7 +47,7 @@ static void check_met(const struct fp_unwind_file_key *key, const struct fp_unwi
 // What the programs have met since is known from here on. How many they were.
 static uint32_t learn(void)
 {
-	struct kernel_space_place place;
+	struct kernel_space_place place = { 0 };
 	struct fp_unwind_file_key key;
 	struct fp_unwind_met met;
 	uint32_t count = 0;
