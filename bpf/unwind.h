@@ -197,8 +197,16 @@ fp_unwind_take_file(struct fp_walk *walk, const struct fp_unwind_file *file, fp_
 		from = file->offset;
 	if (to > file->offset + file->size)
 		to = file->offset + file->size;
-	if (!file->tag || at < from || at >= to) {
+	if (!file->tag || from >= to) {
 		fp_unwind_no_range(walk, start, end - start);
+		return;
+	}
+	if (at < from) {
+		fp_unwind_no_range(walk, start, from - offset);
+		return;
+	}
+	if (at >= to) {
+		fp_unwind_no_range(walk, start + (to - offset), end - start - (to - offset));
 		return;
 	}
 	walk->range_start = start + (from - offset);

@@ -110,6 +110,52 @@ static void ranges_are_found_in_processes_of_every_size(void **state)
 	}
 }
 
+// Of a mapping of three pages, from `offset` of its file on, and a table of some of the file's.
+static void check_file(uint64_t offset, const struct fp_unwind_file *file)
+{
+	const uint64_t start = 0x7f0000000000ULL, size = 0x30000;
+	uint64_t spaces = 0;
+
+	for (uint64_t at = 0; at < size; at += 0x1000) {
+		struct fp_walk one = model_walk(CODE, STACK);
+		uint64_t in_file = offset + at - file->offset;
+		bool covered = file->tag && in_file < file->size;
+
+		fp_unwind_take_file(&one, file, start, start + size, offset, start + at);
+		assert_true(start + at - one.range_start < one.range_size);
+		assert_true(one.range_start >= start);
+		assert_true(one.range_start + one.range_size <= start + size);
+		assert_int_equal(one.range_tag, covered ? file->tag : 0);
+		if (covered)
+			assert_int_equal(start + at - one.range_start + one.range_at,
+					 file->at + in_file);
+		spaces += start + at == one.range_start; // each is found from anywhere in it
+		for (uint64_t i = 0; i < one.range_size; i += 0x1000) {
+			uint64_t other = one.range_start - start + i;
+
+			assert_int_equal(covered,
+					 file->tag && offset + other - file->offset < file->size);
+		}
+	}
+	assert_true(spaces >= 1 && spaces <= 3);
+}
+
+static void a_file_covers_as_much_of_a_mapping_as_its_table_has(void **state)
+{
+	struct fp_unwind_file file = { .at = 0x50000 };
+
+	for (uint64_t offset = 0; offset <= 0x60000; offset += 0x8000) {
+		for (file.offset = 0; file.offset <= 0x60000; file.offset += 0x10000) {
+			for (file.size = 0; file.size <= 0x40000; file.size += 0x10000) {
+				file.tag = 9;
+				check_file(offset, &file);
+				file.tag = 0;
+				check_file(offset, &file);
+			}
+		}
+	}
+}
+
 static void parts_of_different_versions_are_not_mixed(void **state)
 {
 	static struct fp_unwind_range ranges[40];
@@ -228,6 +274,7 @@ int main(void)
 		CASE(rows_are_found_in_pages_of_every_size),
 		CASE(a_chunk_may_be_one_page),
 		CASE(ranges_are_found_in_processes_of_every_size),
+		CASE(a_file_covers_as_much_of_a_mapping_as_its_table_has),
 		CASE(parts_of_different_versions_are_not_mixed),
 		CASE(nothing_leads_out_of_the_maps),
 	};
