@@ -257,16 +257,19 @@ void fp_unwind_make_room(struct fp_unwind *unwind)
 {
 	uint32_t victims[FP_UNWIND_VICTIMS_MAX], count;
 	struct fp_unwind_pool_stats pool;
-	uint64_t most;
+	uint64_t most, excess;
 
 	unwind->now_ns = fp_monotonic_ns();
 	fp_unwind_demand_cool(unwind->demand, unwind->now_ns);
 	set_bound(unwind);
 	fp_unwind_pool_stats(unwind->pool, &pool);
 	most = (uint64_t)pool.chunks_max * CHUNK_BLOCKS;
-	count = fp_unwind_demand_victims(
-	    unwind->demand, most > pool.blocks ? most - pool.blocks : 0,
-	    pool.blocks > most ? pool.blocks - most : 0, unwind->now_ns, victims);
+	excess = pool.blocks > most ? pool.blocks - most : 0;
+	if (!excess && !fp_unwind_pool_compact(unwind->pool))
+		excess = CHUNK_BLOCKS;
+	count =
+	    fp_unwind_demand_victims(unwind->demand, most > pool.blocks ? most - pool.blocks : 0,
+				     excess, unwind->now_ns, victims);
 	for (uint32_t i = 0; i < count; i++)
 		evict(unwind, victims[i]);
 }

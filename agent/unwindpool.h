@@ -66,6 +66,10 @@ bool fp_unwind_pool_waits(const struct fp_unwind_pool *pool);
 // and no range carries its tag any more: its memory, pages, rules and tag may be used again.
 void fp_unwind_pool_grace(struct fp_unwind_pool *pool);
 
+// With more chunks than there may be: moves rows together so that chunks become empty, which are given
+// back after the grace period. False: that is not enough, and tables have to go.
+bool fp_unwind_pool_compact(struct fp_unwind_pool *pool);
+
 // Blocks that a table of so many rows and pages takes at most.
 static inline uint32_t fp_unwind_pool_blocks(uint32_t rows, uint32_t pages)
 {

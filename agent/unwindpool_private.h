@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // unwindpool_private: the inside of the pool, shared by unwindpool.c (tables in and out),
-// unwindpool_rows.c (blocks of the chunks) and unwindpool_rules.c (rules and their numbers).
+// unwindpool_rows.c (blocks of the chunks), unwindpool_compact.c (fewer of them) and
+// unwindpool_rules.c (rules and their numbers).
 // Threads: one owner.
 #pragma once
 

@@ -17,3 +17,8 @@ fp_unwind_test(e2e_unwind unwind.py python3 bash gcc postgres)
 fp_unwind_test(e2e_unwind_reference unwind_reference.py --native)
 fp_unwind_test(e2e_unwind_reference_kernel unwind_reference.py --few python3 cxx)
 fp_unwind_test(e2e_unwind_churn unwind_churn.py)
+add_test(NAME e2e_unwind_memory
+  COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/unwind_memory.py
+    --build ${CMAKE_BINARY_DIR})
+set_tests_properties(e2e_unwind_memory PROPERTIES LABELS "e2e;live" RESOURCE_LOCK live_host
+  SKIP_RETURN_CODE 77 TIMEOUT 600 COST 50 ENVIRONMENT "${FP_TEST_ENVIRONMENT}")

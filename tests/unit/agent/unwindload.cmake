@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 fp_unit_test(agent_unwindpool SOURCES unwindpool_test.c LIBS fp_agent)
+fp_unit_test(agent_unwindcompact SOURCES unwindcompact_test.c LIBS fp_agent)
 fp_unit_test(agent_unwindranges SOURCES unwindranges_test.c LIBS fp_agent)
 fp_unit_test(agent_unwinddemand SOURCES unwinddemand_test.c LIBS fp_agent)
 # Not sanitized as well: maps of the kernel, as tests/bpf has them.
