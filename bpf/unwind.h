@@ -435,8 +435,9 @@ fp_unwind_by_rule(struct fp_walk *walk, fp_u64 *frames, fp_u32 index,
 	if (fp_unwind_cfa(walk, rule, reader, &cfa) ||
 	    fp_unwind_return(walk, rule, cfa, reader, &caller))
 		return 1;
+	/* Who has nobody to return to: Go's goexit and the threads of its runtime, coroutines. */
 	if (!fp_user_address(caller))
-		return fp_walk_ends(walk, FP_WALK_END_ASTRAY);
+		return fp_walk_ends(walk, caller ? FP_WALK_END_ASTRAY : FP_WALK_END_ROOT);
 	fp_walk_take(walk, frames, index, caller);
 	return 0;
 }

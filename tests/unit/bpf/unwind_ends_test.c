@@ -57,10 +57,9 @@ static const struct ending endings[] = {
 	  .rbp = AT(2),
 	  .steps = 1,
 	  .end = FP_WALK_END_NO_TABLE },
-	{ .sentence =
-	      "a return address of 0 is none: tables say themselves which frame is the outermost",
+	{ .sentence = "a return address of 0 is the root",
 	  .leaf = { .cfa = FP_UNWIND_RSP, .offset = 8, .return_reg = 255 },
-	  .end = FP_WALK_END_ASTRAY },
+	  .end = FP_WALK_END_ROOT },
 	{ .sentence = "a return address into the kernel is none",
 	  .leaf = { .cfa = FP_UNWIND_RSP, .offset = 8, .return_reg = 255 },
 	  .words = { 0xffffffff81000000ULL },
