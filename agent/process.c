@@ -114,7 +114,7 @@ int fp_process_exec(struct fp_process_table *table, struct fp_process *process, 
 		process->capacity = capacity;
 	}
 	process->generations[process->count++] =
-	    (struct fp_generation){ .from_ns = from_ns, .set = set };
+	    (struct fp_generation){ .from_ns = from_ns, .exec_ns = from_ns, .set = set };
 	return 0;
 }
 
@@ -132,7 +132,7 @@ struct fp_process *fp_process_add(struct fp_process_table *table, uint32_t tgid,
 	process->turn = table->turn;
 	process->tgid = tgid;
 	process->counted_losses = UINT64_MAX;
-	process->known_losses = table->losses;
+	process->known_losses = table->losses_over;
 	if (fp_process_exec(table, process, 0, set) < 0 ||
 	    !(slot = fp_hashmap_put(&table->index, &tgid, NULL))) {
 		process_free(table, process);
@@ -170,17 +170,6 @@ void fp_process_remove(struct fp_process_table *table, struct fp_process *proces
 	table->stats.processes--;
 }
 
-void fp_process_table_lost(struct fp_process_table *table)
-{
-	table->loss_since_ns[table->losses % FP_LOSSES_KNOWN] = table->settled_ns;
-	table->losses++;
-}
-
-void fp_process_table_settle(struct fp_process_table *table, uint64_t time_ns)
-{
-	table->settled_ns = time_ns;
-}
-
 void fp_process_table_stats(const struct fp_process_table *table, struct fp_process_stats *ret)
 {
 	*ret = table->stats;
@@ -200,7 +189,7 @@ bool fp_process_table_instance(const struct fp_process_table *table, uint32_t tg
 	if (!process || process->start_ns == 0)
 		return false;
 	*ret_start_ns = process->start_ns;
-	*ret_exec_ns = fp_process_newest(process)->from_ns;
+	*ret_exec_ns = fp_process_newest(process)->exec_ns;
 	return true;
 }
 

@@ -83,8 +83,10 @@ void fp_process_table_set_catch_up(struct fp_process_table *table, int (*fn)(voi
 int fp_process_table_preload(struct fp_process_table *table, uint32_t tgid);
 // All events until time_ns have been handed in, but those told of with fp_process_table_lost.
 void fp_process_table_settle(struct fp_process_table *table, uint64_t time_ns);
-// Records that the kernel lost, since the table was settled: every instance is suspect and is
-// read again when next needed. Call before it is settled again.
+// Records that the kernel lost, since the table was settled. Call before it is settled again: with the
+// first time later than before, the loss is over. No stack from between the two times is given
+// mappings, since any may have given way to another unseen. Those from after it are, if the instance
+// is read again while it runs, or executes a program; older ones as before.
 void fp_process_table_lost(struct fp_process_table *table);
 // Lets go of instances that ended before time_ns and were never asked about. No stack of theirs
 // may still be on its way.
@@ -122,7 +124,8 @@ bool fp_process_table_runs(const struct fp_process_table *table, uint32_t tgid);
 // Whether it has ended. Neither is true where the tgid is not known.
 bool fp_process_table_has_ended(const struct fp_process_table *table, uint32_t tgid);
 // The instance and generation that the record was taken in; an instance asked about is kept
-// until fp_process_table_retire. -ESRCH: never seen and gone.
+// until fp_process_table_retire. -ESRCH: never seen and gone, or what it had mapped then is not known
+// for sure after a loss.
 int fp_process_table_view(struct fp_process_table *table, const struct fp_stack_record *record,
 			  struct fp_process_view *ret);
 // What a running instance has mapped now, as far as it is known for sure without reading /proc.

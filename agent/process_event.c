@@ -15,8 +15,10 @@ static struct fp_process *add_unread(struct fp_process_table *table, uint32_t tg
 	struct fp_mapset *set = fp_mapset_new(&table->pool, tgid);
 	struct fp_process *process = set ? fp_process_add(table, tgid, set) : NULL;
 
-	if (process)
+	if (process) {
+		fp_process_newest(process)->from_ns = table->whole_since_ns;
 		process->seen_ns = seen_ns;
+	}
 	return process;
 }
 
@@ -39,6 +41,7 @@ static bool found_early(const struct fp_process *process, const struct fp_event 
 static int apply_process_fork(struct fp_process_table *table, const struct fp_event *event)
 {
 	struct fp_process *parent, *child = fp_process_get(table, event->tgid);
+	int r;
 
 	if (child && found_early(child, event)) {
 		if (!fp_process_newest(child)->set->failed) {
@@ -51,14 +54,16 @@ static int apply_process_fork(struct fp_process_table *table, const struct fp_ev
 	if (child && child->exit_ns == 0)
 		fp_process_end(table, child, event->time_ns);
 	parent = current_or_unread(table, event, event->parent_tgid);
-	if (!parent)
-		return -ENOMEM;
+	r = parent ? fp_process_renew(table, parent) : -ENOMEM;
+	if (r < 0)
+		return r;
 	child = fp_process_add(table, event->tgid, fp_mapset_ref(fp_process_newest(parent)->set));
 	if (!child)
 		return -ENOMEM;
 	child->parent_tgid = event->parent_tgid;
 	child->fork_ns = child->seen_ns = event->time_ns;
 	child->known_losses = parent->known_losses;
+	child->overgrown = parent->overgrown;
 	child->counted_losses = table->losses;
 	child->threads = 1;
 	return 0;
@@ -107,6 +112,11 @@ static int apply_exec(struct fp_process_table *table, const struct fp_event *eve
 
 	if (!process)
 		return -ENOMEM;
+	if (!fp_process_is_sure(table, process)) {
+		r = fp_process_give_up(table, process);
+		if (r < 0)
+			return r;
+	}
 	set = take_early_reading(table, process, event->time_ns);
 	if (!set) {
 		set = fp_mapset_new(&table->pool, event->tgid);
@@ -119,7 +129,8 @@ static int apply_exec(struct fp_process_table *table, const struct fp_event *eve
 	if (r < 0)
 		return r;
 	fp_process_touch(table, process);
-	process->known_losses = table->losses;
+	process->known_losses = fp_process_losses_at(table, event->time_ns);
+	process->overgrown = false;
 	// All other threads have exited by now.
 	process->threads = 1;
 	process->counted_losses = table->losses;
@@ -157,19 +168,20 @@ static int apply_mmap(struct fp_process_table *table, const struct fp_event *eve
 	struct fp_mapset *set;
 	int r;
 
-	if (!process)
-		return -ENOMEM;
+	r = process ? fp_process_renew(table, process) : -ENOMEM;
+	if (r < 0)
+		return r;
+	// What comes late may have been replaced among what was lost.
+	if (fp_process_newest(process)->after_loss &&
+	    event->time_ns < fp_process_newest(process)->from_ns)
+		return 0;
 	r = fp_process_unshare(table, process);
 	if (r < 0)
 		return r;
 	set = fp_process_newest(process)->set;
 	fp_process_touch(table, process);
-	if (set->live_count >= FP_PROCESS_MAPPINGS_MAX) {
-		bool sure = process->known_losses == table->losses;
-
-		fp_process_make_sparse(table, set, sure ? 0 : event->time_ns);
-		process->known_losses = table->losses;
-	}
+	if (set->live_count >= FP_PROCESS_MAPPINGS_MAX)
+		fp_process_make_sparse(table, set, 0);
 	r = event_file(table, event, &mapping.file);
 	if (r < 0)
 		return r;
@@ -181,7 +193,7 @@ static int apply_mmap(struct fp_process_table *table, const struct fp_event *eve
 	}
 	r = fp_mapset_insert(&table->pool, set, &mapping);
 	if (set->complete && !set->sparse && set->live_count > 2 * set->read_count + GROWN_MIN)
-		process->known_losses = UINT64_MAX; // to be read again
+		process->overgrown = true;
 	return r;
 }
 

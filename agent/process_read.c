@@ -200,8 +200,12 @@ int fp_process_fill(struct fp_process_table *table, struct fp_process *process, 
 	};
 	int r = -ESRCH;
 
+	// Who lives in the set by what we know may have left it among what was lost.
+	if (!fp_process_is_sure(table, process))
+		return -ESRCH;
 	for (size_t i = 0; i < FP_ARRAY_SIZE(holders); i++) {
-		if (!has_now(holders[i], set) || (i > 0 && holders[i] == process))
+		if (!has_now(holders[i], set) || !fp_process_is_sure(table, holders[i]) ||
+		    (i > 0 && holders[i] == process))
 			continue;
 		r = read_into(table, holders[i], holders[i] == process ? tid : 0, set, 0);
 		if (r == 0 || r == -ENOMEM)
@@ -238,10 +242,6 @@ int fp_process_reread(struct fp_process_table *table, struct fp_process *process
 {
 	int r = fp_process_unshare(table, process);
 
-	if (r == 0 && fp_process_newest(process)->set->sparse) {
-		fp_process_make_sparse(table, fp_process_newest(process)->set, since_ns);
-		return 0;
-	}
 	if (r == 0)
 		r = read_into(table, process, tid, fp_process_newest(process)->set, since_ns);
 	if (r < 0 && r != -ENOMEM)

@@ -2,19 +2,21 @@
 //
 // process_table: the inside of the process table, shared by its files: process.c (instances and
 // lookup), process_limit.c (what goes when), process_event.c (what events do), process_read.c
-// (reading /proc), process_sparse.c (address spaces too large to be held) and process_view.c
-// (the instance of a stack record).
+// (reading /proc), process_sparse.c (address spaces too large to be held), process_lost.c (what is
+// no longer known once events were lost) and process_view.c (the instance of a stack record).
 // Ownership: the table owns instances, an instance its generations, a generation one
 // reference to its mapping set. Threads: one owner.
 #pragma once
 
 #include "mapset.h"
 
-struct fp_generation {	  // between two execs
+struct fp_generation {	  // between two execs, or losses of events
 	uint64_t from_ns; // 0: since the instance began
+	uint64_t exec_ns; // when its program began; 0: with the instance, or before we looked
 	struct fp_mapset *set;
 	uint32_t exec_id;
 	bool exec_id_known;
+	bool after_loss; // it may be another program than the generation before, or the same
 };
 
 struct fp_process_list;
@@ -26,7 +28,7 @@ struct fp_process {
 	uint32_t tgid, parent_tgid;
 	uint32_t threads;	 // running, when counted
 	uint64_t counted_losses; // table's losses when threads was right; UINT64_MAX: never
-	uint64_t known_losses;	 // table's losses when the mappings were right
+	uint64_t known_losses;	 // table's losses that the newest generation takes account of
 	uint64_t start_ns;	 // of the stack records that are its own; 0: none came yet
 	uint64_t start_ticks;	 // the same as /proc/PID/stat shows it; 0: not known
 	uint64_t fork_ns;	 // of the FORK event; 0: not seen
@@ -34,6 +36,7 @@ struct fp_process {
 	uint64_t exit_ns;	 // 0: runs
 	uint32_t turn;		 // table's turn when it was last touched
 	bool wanted;		 // a stack was asked about in this turn or the one before
+	bool overgrown;		 // it has far more mappings than can be there: to be read again
 	struct fp_generation *generations; // oldest first, at least one
 	uint32_t count, capacity;
 };
@@ -43,7 +46,9 @@ struct fp_process_list {
 	uint32_t count;
 };
 
-#define FP_LOSSES_KNOWN 16u
+// A poll reports one loss at most, and polls are 8 ms apart or more: two seconds of losses. What was
+// known of a process before an older one is given up.
+#define FP_LOSSES_KNOWN 256u
 
 struct fp_process_table {
 	struct fp_process_limits limits;
@@ -60,6 +65,8 @@ struct fp_process_table {
 	struct fp_process_stats stats;
 	uint64_t losses;			 // times that the kernel lost events
 	uint64_t loss_since_ns[FP_LOSSES_KNOWN]; // by number of the loss: it is younger than this
+	uint64_t losses_over;			 // of these it is known when they were over
+	uint64_t whole_since_ns;		 // since the last of these no event is missing
 	uint64_t settled_ns;
 	int (*catch_up)(void *context);
 	void *catch_up_context;
@@ -122,6 +129,22 @@ void fp_process_make_sparse(struct fp_process_table *table, struct fp_mapset *se
 // Looks up what covers the record's addresses in a sparse set of the process, as far as not held.
 int fp_process_look_up(struct fp_process_table *table, struct fp_process *process,
 		       struct fp_mapset *set, const struct fp_stack_record *record);
-// Reads a process whose mappings are known, but not for sure, again.
+// Whether the newest generation takes account of every loss.
+static inline bool fp_process_is_sure(const struct fp_process_table *table,
+				      const struct fp_process *process)
+{
+	return process->known_losses == table->losses;
+}
+// How many losses something that was seen at time_ns takes account of.
+uint64_t fp_process_losses_at(const struct fp_process_table *table, uint64_t time_ns);
+// Whether events may be missing between what is known of the process and time_ns.
+bool fp_process_in_doubt(const struct fp_process_table *table, const struct fp_process *process,
+			 uint64_t time_ns);
+// Gives up what the newest generation says of times that events are missing for. -ENOMEM.
+int fp_process_give_up(struct fp_process_table *table, struct fp_process *process);
+// After losses that are over, begins a generation that is to be read and that later events are of.
+// Nothing when there were none, or while it is not known when they were over. -ENOMEM.
+int fp_process_renew(struct fp_process_table *table, struct fp_process *process);
+// Reads a process whose mappings are known, and many more, again.
 int fp_process_reread(struct fp_process_table *table, struct fp_process *process, uint32_t tid,
 		      uint64_t since_ns);

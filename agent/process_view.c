@@ -74,6 +74,7 @@ static struct fp_process *add_unseen(struct fp_process_table *table,
 	}
 	if (!process)
 		return NULL;
+	fp_process_newest(process)->from_ns = table->whole_since_ns;
 	process->seen_ns = record->time_ns;
 	if (set->failed)
 		fp_process_end(table, process, record->time_ns);
@@ -101,43 +102,24 @@ static bool is_of(const struct fp_generation *generation, const struct fp_stack_
 	return generation->exec_id_known && generation->exec_id == record->exec_id;
 }
 
-// The program that the record was taken in. Time alone would do but for execs among lost events,
-// whose time is not known: the exec id is of one program only.
+// The program that the record was taken in. Time alone would do but for the moments between an
+// exec's event and its id, which is of one program only. What was known before a loss is not asked
+// about the time after it, whatever the program.
 static struct fp_generation *generation_of(struct fp_process *process,
 					   const struct fp_stack_record *record)
 {
-	struct fp_generation *at = generation_at(process, record->time_ns);
+	struct fp_generation *at = generation_at(process, record->time_ns), *each;
+	const struct fp_generation *end = process->generations + process->count;
 
 	if (!at || !tells_program(record) || is_of(at, record))
 		return at;
-	for (uint32_t i = process->count; i > 0; i--)
-		if (is_of(&process->generations[i - 1], record))
-			return &process->generations[i - 1];
+	for (each = at + 1; each < end && !each->after_loss; each++)
+		if (is_of(each, record))
+			return each;
+	for (each = at; each > process->generations && !each->after_loss && !each->set->failed;)
+		if (is_of(--each, record))
+			return each;
 	return at->exec_id_known ? NULL : at;
-}
-
-// Until when nothing is missing in what is known of the process.
-static uint64_t sure_until(const struct fp_process_table *table, const struct fp_process *process,
-			   uint64_t known_losses)
-{
-	const struct fp_generation *newest = &process->generations[process->count - 1];
-
-	if (known_losses < table->losses && table->losses - known_losses <= FP_LOSSES_KNOWN)
-		return table->loss_since_ns[known_losses % FP_LOSSES_KNOWN];
-	if (known_losses == UINT64_MAX) // nothing is missing, too much is there
-		return table->settled_ns;
-	return newest->set->newest_ns > newest->from_ns ? newest->set->newest_ns : newest->from_ns;
-}
-
-// After a loss, an exec may be among what was lost: the record's exec id tells.
-static int open_lost_generation(struct fp_process_table *table, struct fp_process *process,
-				uint64_t since_ns)
-{
-	struct fp_mapset *set = fp_mapset_new(&table->pool, process->tgid);
-
-	if (!set)
-		return -ENOMEM;
-	return fp_process_exec(table, process, since_ns, set);
 }
 
 // The kernel lost events since the mappings were known, or far more have been mapped than
@@ -145,18 +127,28 @@ static int open_lost_generation(struct fp_process_table *table, struct fp_proces
 static int check_again(struct fp_process_table *table, struct fp_process *process,
 		       const struct fp_stack_record *record)
 {
+	int r = process->exit_ns == 0 ? fp_process_renew(table, process) : 0;
 	const struct fp_generation *newest = fp_process_newest(process);
-	uint64_t since_ns = sure_until(table, process, process->known_losses);
-	bool lost = process->known_losses != UINT64_MAX;
 
-	if (process->exit_ns != 0 || newest->set->failed || record->time_ns < newest->from_ns)
-		return 0;
-	process->known_losses = table->losses;
-	if (lost && newest->exec_id_known && !generation_of(process, record))
-		return open_lost_generation(table, process, since_ns);
-	if (!newest->set->complete)
-		return 0;
-	return fp_process_reread(table, process, record->tid, since_ns);
+	if (r < 0 || process->exit_ns != 0 || !process->overgrown ||
+	    !fp_process_is_sure(table, process) || record->time_ns < newest->from_ns ||
+	    !newest->set->complete)
+		return r;
+	process->overgrown = false;
+	// Nothing is missing, too much is there.
+	return fp_process_reread(table, process, record->tid, table->settled_ns);
+}
+
+// The set that has to be read for the record. Where its own cannot be known, the newest: reading
+// it now, while the process runs, is for the records to come.
+static struct fp_mapset *unread_set(struct fp_process *process,
+				    const struct fp_generation *generation)
+{
+	struct fp_mapset *set = generation ? generation->set : NULL;
+
+	if ((!set || set->failed) && process->exit_ns == 0)
+		set = fp_process_newest(process)->set;
+	return set && !set->complete && !set->failed ? set : NULL;
 }
 
 // Sees to it that the generation of the record can be looked at, reading /proc if need be.
@@ -164,16 +156,16 @@ static int prepare(struct fp_process_table *table, struct fp_process *process,
 		   const struct fp_stack_record *record)
 {
 	struct fp_generation *generation;
+	struct fp_mapset *unread;
 	uint64_t reads = table->stats.lazy_reads + table->stats.lookups;
-	int r = 0;
+	int r = check_again(table, process, record);
 
-	if (process->known_losses != table->losses)
-		r = check_again(table, process, record);
-	if (r < 0)
+	if (r < 0 || !fp_process_is_sure(table, process))
 		return r;
 	generation = generation_of(process, record);
-	if (generation && !generation->set->complete && !generation->set->failed)
-		r = fp_process_fill(table, process, record->tid, generation->set);
+	unread = unread_set(process, generation);
+	if (unread)
+		r = fp_process_fill(table, process, record->tid, unread);
 	if (r == 0 && generation && generation->set->sparse)
 		r = fp_process_look_up(table, process, generation->set, record);
 	if (r < 0 && r != -ESRCH)
@@ -222,7 +214,7 @@ static int view_generation(struct fp_process_table *table, const struct fp_proce
 	result.executable = table->executable;
 	result.executable_file = generation->set->executable;
 	result.parent_tgid = process->parent_tgid;
-	result.exec_ns = generation->from_ns;
+	result.exec_ns = generation->exec_ns;
 	if (result.mappings == generation->set->live)
 		result.stamp = generation->set->stamp;
 	result.has_anon = generation->set->has_anon;
@@ -232,21 +224,38 @@ static int view_generation(struct fp_process_table *table, const struct fp_proce
 	return 0;
 }
 
+// After a loss it may be another program than before it.
+static void learn_program(const struct fp_process *process, struct fp_generation *generation,
+			  uint32_t exec_id)
+{
+	const struct fp_generation *before = generation;
+
+	while (generation->after_loss && before > process->generations)
+		if ((--before)->exec_id_known) {
+			if (before->exec_id != exec_id)
+				generation->exec_ns = generation->from_ns;
+			break;
+		}
+	generation->exec_id = exec_id;
+	generation->exec_id_known = true;
+}
+
 static int view(struct fp_process_table *table, struct fp_process *process,
 		const struct fp_stack_record *record, struct fp_process_view *ret)
 {
 	struct fp_generation *generation = generation_of(process, record);
 
+	if (fp_process_in_doubt(table, process, record->time_ns))
+		return -ESRCH;
 	if (!generation || !generation->set->complete) {
 		// No event will tell that it is over: let it be retired and looked for again.
-		if (process->exit_ns == 0 && process->counted_losses == UINT64_MAX)
+		if (process->exit_ns == 0 && process->counted_losses == UINT64_MAX &&
+		    !fp_process_newest(process)->set->complete)
 			fp_process_end(table, process, record->time_ns);
 		return -ESRCH;
 	}
-	if (!generation->exec_id_known && tells_program(record)) {
-		generation->exec_id = record->exec_id;
-		generation->exec_id_known = true;
-	}
+	if (!generation->exec_id_known && tells_program(record))
+		learn_program(process, generation, record->exec_id);
 	return view_generation(table, process, generation, record->time_ns, ret);
 }
 
@@ -258,7 +267,8 @@ int fp_process_table_view_now(struct fp_process_table *table, uint32_t tgid, uin
 
 	while (process && start_ns && process->start_ns != start_ns)
 		process = process->older;
-	if (!process || process->exit_ns != 0 || process->known_losses != table->losses)
+	if (!process || process->exit_ns != 0 || process->overgrown ||
+	    !fp_process_is_sure(table, process))
 		return -ESRCH;
 	newest = fp_process_newest(process);
 	if (!newest->set->complete || newest->set->failed ||
@@ -300,6 +310,7 @@ int fp_process_table_preload(struct fp_process_table *table, uint32_t tgid)
 		process = set ? fp_process_add(table, tgid, set) : NULL;
 		if (!process)
 			return -ENOMEM;
+		fp_process_newest(process)->from_ns = table->whole_since_ns;
 		process->seen_ns = fp_procfs_monotonic_ns();
 	}
 	set = fp_process_newest(process)->set;

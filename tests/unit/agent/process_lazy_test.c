@@ -310,6 +310,7 @@ static void test_read_again_after_loss(void **state)
 	assert_false(covers(&view, page));
 	fp_process_table_lost(table);
 	record.time_ns = fp_procfs_monotonic_ns();
+	fp_process_table_settle(table, record.time_ns);
 	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
 	assert_true(covers(&view, page));
 	assert_int_equal(stats_now().lazy_reads, 2);
