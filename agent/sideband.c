@@ -31,7 +31,6 @@ struct ring {
 	uint64_t tail, head;
 	uint64_t next_ns; // time of the record at tail, while reading
 	bool gone;	  // the CPU went offline: close once empty
-	bool was_full;	  // when it was read last, until its tail was told to the kernel
 };
 
 struct fp_sideband {
@@ -308,14 +307,8 @@ static void rings_release(struct fp_sideband *sideband)
 
 	for (size_t i = 0; i < sideband->count; i++) {
 		struct ring *ring = &sideband->rings[i];
-		uint64_t old_tail = ring->page->data_tail;
 
 		__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
-		// What did not fit until just now is told of with the next record that does.
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		ring->was_full = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) -
-				     old_tail + RECORD_BYTES_MAX >
-				 ring->size;
 		if (ring->gone && ring->tail == ring->head)
 			ring_close(ring);
 		else
@@ -334,7 +327,7 @@ static size_t rings_snapshot(struct fp_sideband *sideband, struct ring **active,
 		struct ring *ring = &sideband->rings[i];
 
 		ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-		if (ring->was_full || ring->head - ring->tail + RECORD_BYTES_MAX > ring->size)
+		if (ring->head - ring->tail + RECORD_BYTES_MAX > ring->size)
 			*ret_roomy = false;
 		if (ring_peek(ring, &sideband->lost))
 			active[count++] = ring;
