@@ -267,8 +267,7 @@ static int add_user_side(struct stack_builder *stack)
 		if (!stack->resolved->has_user)
 			return 0;
 		stack->resolved->walk_end = FP_WALK_END_UNKNOWN;
-		return add_named(stack, FP_FRAME_ERROR,
-				 "[process exited before its mappings were read]");
+		return add_named(stack, FP_FRAME_ERROR, "[mappings not read in time]");
 	}
 	for (uint32_t i = 0; i < stack->record->user_len && !stack->cut; i++) {
 		int r = add_user_frame(stack, i);

@@ -242,7 +242,7 @@ static void test_unknown_process(void **state)
 
 	stack.record.tgid = OTHER;
 	resolved = resolve(&stack);
-	expect_frames(&resolved, "[kernel]+0x1190 [process exited before its mappings were read]");
+	expect_frames(&resolved, "[kernel]+0x1190 [mappings not read in time]");
 	assert_true(resolved.process_unknown);
 	assert_true(resolved.has_user);
 	assert_int_equal(resolved.walk_end, FP_WALK_END_UNKNOWN);
