@@ -215,6 +215,20 @@ void fp_unwind_files_forget(struct fp_unwind *unwind, uint32_t build)
 	}
 }
 
+void fp_unwind_files_forget_tag(struct fp_unwind *unwind, uint16_t tag)
+{
+	struct fp_unwind_known *known = TAILQ_FIRST(&unwind->known), *next;
+
+	for (; known; known = next) {
+		const struct fp_unwind_build *build =
+		    fp_unwind_demand_at(unwind->demand, known->build);
+
+		next = TAILQ_NEXT(known, by_age);
+		if (build->state == FP_UNWIND_LOADED && build->place.tag == tag)
+			forget(unwind, known);
+	}
+}
+
 void fp_unwind_files_init(struct fp_unwind *unwind)
 {
 	unwind->files = FP_HASHMAP_INIT(struct fp_unwind_file_key, struct fp_unwind_known *);

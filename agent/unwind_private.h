@@ -117,6 +117,7 @@ void fp_unwind_files_init(struct fp_unwind *unwind);
 void fp_unwind_files_meet(struct fp_unwind_source *source, uint64_t sure_ns);
 void fp_unwind_files_write(struct fp_unwind *unwind, uint32_t build); // as processes_write
 void fp_unwind_files_forget(struct fp_unwind *unwind, uint32_t build);
+void fp_unwind_files_forget_tag(struct fp_unwind *unwind, uint16_t tag); // of the build's table
 void fp_unwind_files_empty(struct fp_unwind *unwind);
 uint64_t fp_unwind_files_bytes(const struct fp_unwind *unwind); // of books
 

@@ -117,7 +117,7 @@ static int hold_against(struct fp_unwind_source *source, struct fp_stack_record 
 		return 0;
 	source->unwind->stats.records_by_table += record->by_table > 0;
 	if (record->unwind_version == FP_UNWIND_BY_FILE)
-		return 0; // what the kernel had mapped just then
+		return 0; // what the kernel had mapped just then: see hold_files
 	version = fp_unwind_version_of(source->unwind, record->unwind_version);
 	if (version && version->source == source && stamp && version->stamp == stamp)
 		return 0;
@@ -135,6 +135,42 @@ static int hold_against(struct fp_unwind_source *source, struct fp_stack_record 
 	if (r == 0 && left < record->user_len)
 		cut(source->unwind, record, left + 1);
 	return r;
+}
+
+static bool is_build_of_a_frame(const struct fp_unwind *unwind,
+				const struct fp_stack_record *record,
+				const struct fp_unwind_version *version, fp_u16 tag)
+{
+	for (uint32_t i = 0; i < record->user_len; i++) {
+		const struct fp_unwind_area *area =
+		    fp_unwind_area_at(version->areas, version->count, inside_of(record, i));
+		const struct fp_unwind_build *build =
+		    area && area->build != FP_UNWIND_NO_BUILD
+			? fp_unwind_demand_at(unwind->demand, area->build)
+			: NULL;
+
+		if (build && build->state == FP_UNWIND_LOADED && build->place.tag == tag)
+			return true;
+	}
+	return false;
+}
+
+// What the kernel says of a file does not always tell it from another: images with fixed times on a
+// device that is used again, content that was changed through a shared mapping. So each table
+// that was found by a file must be of a build that the process had mapped where the stack
+// has a frame; else none of its frames is believed, and the file has to be met anew.
+static void hold_files(struct fp_unwind *unwind, struct fp_stack_record *record,
+		       const struct fp_unwind_version *version)
+{
+	for (int i = 0; i < FP_UNWIND_FILE_TAGS && record->file_tags[i]; i++) {
+		fp_u16 tag = record->file_tags[i];
+
+		if (version && is_build_of_a_frame(unwind, record, version, tag))
+			continue;
+		fp_unwind_files_forget_tag(unwind, tag);
+		cut(unwind, record, 1);
+		return;
+	}
 }
 
 // The frame pointer register is 0 where a stack begins, and by chance in code that uses it for other
@@ -217,6 +253,14 @@ static void short_lived_end(struct short_lived *process)
 	fp_unwind_version_free(process->unwind, process->version);
 }
 
+// Whether what is known of the process is what the record met.
+static bool is_as_of(const struct fp_unwind_process *process, const struct fp_unwind_source *source,
+		     uint64_t stamp)
+{
+	return process && process->version && process->version->source == source && stamp &&
+	       process->version->stamp == stamp;
+}
+
 // Its builds are wanted all the same: the next program will be one like it.
 static int look_back(struct fp_unwind_source *source, const struct fp_stack_record *record,
 		     struct short_lived *ret)
@@ -247,11 +291,12 @@ int fp_unwind_record(struct fp_unwind_source *source, struct fp_stack_record *re
 		r = bring_up_to_date(source, process, stamp);
 	if (r == 0)
 		r = hold_against(source, record, stamp);
-	if (r == 0 && !(process && process->version))
+	if (r == 0 && !is_as_of(process, source, stamp))
 		r = look_back(source, record, &past);
 	if (r < 0)
 		return r;
-	version = process && process->version ? process->version : past.version;
+	version = past.version ? past.version : process ? process->version : NULL;
+	hold_files(unwind, record, version);
 	if (is_by_chance(unwind, record, version))
 		record->walk_end = FP_WALK_END_NO_TABLE;
 	if (stopped_short(record))

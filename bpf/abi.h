@@ -130,6 +130,8 @@ struct fp_totals {
 			    whose wake-up none saw */
 };
 
+#define FP_UNWIND_FILE_TAGS 8 /* tables of one stack that were found by file, at most */
+
 /*
  * Sent through the ring buffer the first time a key is seen in an epoch, at its real
  * length: kernel_len then user_len addresses follow, each leaf first. Return addresses
@@ -162,6 +164,9 @@ struct fp_stack_record {
 	fp_u8 stop;		/* left 0; the agent notes why the walk stopped: enum fp_stop */
 	fp_u8 end_has_table;	/* the code of the last frame is in the range of a table */
 	fp_u8 padding;
+	/* Of the tables that were found by the file that is mapped (bpf/unwindfile.h), without
+	 * doubles; 0 behind the last. User space sees to it that they are what the process had. */
+	fp_u16 file_tags[FP_UNWIND_FILE_TAGS];
 	char comm[FP_COMM_LEN]; /* thread name, raw bytes */
 	fp_u64 frames[];
 };
@@ -237,7 +242,7 @@ struct fp_visit {
 
 _Static_assert(sizeof(struct fp_key) == 16, "abi");
 _Static_assert(sizeof(struct fp_count) == 24, "abi");
-_Static_assert(sizeof(struct fp_stack_record) == 104, "abi");
+_Static_assert(sizeof(struct fp_stack_record) == 120, "abi");
 _Static_assert(sizeof(struct fp_totals) == 8 * (6 + FP_OUTCOME_COUNT), "abi");
 
 /*

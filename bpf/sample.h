@@ -229,6 +229,8 @@ static __always_inline void fp_walk_done(struct fp_scratch *scratch, long steps)
 	scratch->record.cannot = walk->cannot;
 	scratch->record.by_table = walk->by_table;
 	scratch->record.end_has_table = fp_unwind_tables && walk->range_tag;
+	for (int i = 0; i < FP_UNWIND_FILE_TAGS; i++)
+		scratch->record.file_tags[i] = walk->file_tags[i];
 	scratch->record.unwind_version = walk->version;
 }
 
@@ -279,6 +281,8 @@ static __always_inline void fp_no_user_side(struct fp_stack_record *record)
 	record->user_root_gap = ~0ULL;
 	record->by_table = 0;
 	record->end_has_table = 0;
+	for (int i = 0; i < FP_UNWIND_FILE_TAGS; i++)
+		record->file_tags[i] = 0;
 	record->unwind_version = 0;
 	record->cannot = 0;
 }

@@ -38,6 +38,7 @@ static __always_inline void fp_unwind_find_file(struct fp_walk *walk, fp_u64 add
 #define FP_UNWIND_BARRIER() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #endif
 #endif
+_Static_assert(FP_UNWIND_FILE_TAGS == 8, "a mask of 7");
 _Static_assert(FP_UNWIND_PARTS == 32 && FP_UNWIND_PART_RANGES == 32, "masks of 31");
 _Static_assert(FP_UNWIND_CHUNK_ROWS == 16384, "masks of 16383");
 
@@ -183,6 +184,25 @@ static inline __attribute__((always_inline)) void fp_unwind_find_range(struct fp
 		FP_UNWIND_FIND_FILE(walk, address);
 }
 
+/* Whether the table may be used: all that were found so are in the record. */
+static inline __attribute__((always_inline)) int fp_unwind_note_tag(struct fp_walk *walk,
+								    fp_u16 tag)
+{
+	fp_u64 at = walk->file_tag_count;
+	fp_u32 known = 0;
+
+	for (int i = 0; i < FP_UNWIND_FILE_TAGS; i++)
+		known |= walk->file_tags[i] == tag;
+	if (known)
+		return 1;
+	if (at >= FP_UNWIND_FILE_TAGS)
+		return 0;
+	FP_UNWIND_MASK(at, 7);
+	walk->file_tags[at] = tag;
+	walk->file_tag_count = at + 1;
+	return 1;
+}
+
 /*
  * Takes the part of a mapping, of [start, end) and from `offset` of its file on, that the file's
  * table covers, or the space about `address` that it does not.
@@ -207,6 +227,10 @@ fp_unwind_take_file(struct fp_walk *walk, const struct fp_unwind_file *file, fp_
 	}
 	if (at >= to) {
 		fp_unwind_no_range(walk, start + (to - offset), end - start - (to - offset));
+		return;
+	}
+	if (!fp_unwind_note_tag(walk, file->tag)) {
+		fp_unwind_no_range(walk, start, end - start);
 		return;
 	}
 	walk->range_start = start + (from - offset);

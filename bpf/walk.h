@@ -60,7 +60,9 @@ struct fp_walk {
 	fp_u64 start_ns; /* of the process */
 	fp_u64 node[32]; /* of the memory's tree, as read */
 	struct fp_vma area;
-	struct fp_unwind_file_key key; /* of what is mapped there */
+	struct fp_unwind_file_key key;	       /* of what is mapped there */
+	fp_u16 file_tags[FP_UNWIND_FILE_TAGS]; /* as in the record */
+	fp_u64 file_tag_count;
 	struct fp_signal_context context;
 };
 
@@ -98,6 +100,9 @@ fp_walk_begin(struct fp_walk *walk, fp_u64 *frames, fp_u32 from, const struct fp
 	walk->version = 0;
 	walk->by_table = 0;
 	walk->lookups = 0;
+	walk->file_tag_count = 0;
+	for (int i = 0; i < FP_UNWIND_FILE_TAGS; i++)
+		walk->file_tags[i] = 0;
 	walk->first = from + 1;
 	walk->known = (1 << FP_REGISTERS) - 1;
 	walk->exact = 1;

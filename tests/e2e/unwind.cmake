@@ -22,3 +22,4 @@ add_test(NAME e2e_unwind_memory
     --build ${CMAKE_BINARY_DIR})
 set_tests_properties(e2e_unwind_memory PROPERTIES LABELS "e2e;live" RESOURCE_LOCK live_host
   SKIP_RETURN_CODE 77 TIMEOUT 600 COST 50 ENVIRONMENT "${FP_TEST_ENVIRONMENT}")
+fp_unwind_test(e2e_unwind_alike unwind_alike.py)

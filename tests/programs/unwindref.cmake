@@ -32,3 +32,14 @@ foreach(variant 8 9) # at the same addresses, so that an exec puts one where the
   set_target_properties(unwindchurn_${variant} PROPERTIES POSITION_INDEPENDENT_CODE OFF
     LINK_OPTIONS "-Wl,--build-id=sha1;-no-pie")
 endforeach()
+
+# Two builds that lie alike, for tests/e2e/unwind_alike.py, which puts one in the other's file.
+foreach(words 8 64)
+  add_library(unwindalike_${words} MODULE unwindalike_lib.c)
+  set_target_properties(unwindalike_${words} PROPERTIES PREFIX "" COMPILE_DEFINITIONS WORDS=${words}
+    COMPILE_OPTIONS "${FP_REFERENCE_FLAGS};-fomit-frame-pointer"
+    LINK_OPTIONS "-Wl,--build-id=sha1")
+endforeach()
+fp_reference_program(unwindalike unwindalike.c -fomit-frame-pointer)
+target_link_libraries(unwindalike PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(unwindalike unwindalike_8 unwindalike_64)
