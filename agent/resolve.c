@@ -255,6 +255,8 @@ static enum fp_stop stop_of(const struct stack_builder *stack)
 		return FP_STOP_MEMORY;
 	case FP_WALK_END_BROKEN:
 	case FP_WALK_END_NO_TABLE:
+		if (stack->resolved->stop_jit && stack->record->stop == FP_STOP_ASTRAY)
+			return FP_STOP_NONE; // JITed code is where an entry leads to at times
 		return stack->resolver->by_table ? (enum fp_stop)stack->record->stop : FP_STOP_OFF;
 	default:
 		return FP_STOP_NONE;

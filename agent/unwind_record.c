@@ -214,6 +214,8 @@ static enum fp_stop why_stopped(struct fp_unwind *unwind, const struct fp_stack_
 	if (area && area->by_table)
 		return FP_STOP_NO_ENTRY;
 	area = now ? fp_unwind_area_at(now->areas, now->count, inside) : NULL;
+	if (!area && record->by_table) // the last step led to what is no code of a file
+		return FP_STOP_ASTRAY;
 	if (!area) // of the program before an exec, mostly
 		return has_ranges ? FP_STOP_NONE : FP_STOP_NEW_PROCESS;
 	if (area->build == FP_UNWIND_NO_BUILD)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define STOPPED_PERCENT 5 // of a program's stacks: below, it is noise
+#define STOPPED_FEWEST	5 // stacks: a few of a program that has just begun say nothing
 #define SILENT_AFTER_NS (300 * FP_NS_PER_S)
 
 static void judge_balance(struct fp_doctor *doctor, const json_t *status)
@@ -64,6 +65,12 @@ static void judge_delivery(struct fp_doctor *doctor, const json_t *delivery)
 			      (unsigned long long)((now_ns - last_ns) / FP_NS_PER_S));
 }
 
+// Tables and ranges come by themselves.
+static bool passes_by_itself(const char *reason)
+{
+	return strcmp(reason, "not_loaded") == 0 || strcmp(reason, "new_process") == 0;
+}
+
 static void judge_build(struct fp_doctor *doctor, const json_t *build, uint64_t stacks,
 			uint64_t stopped)
 {
@@ -72,7 +79,8 @@ static void judge_build(struct fp_doctor *doctor, const json_t *build, uint64_t 
 
 	if (!fix[0])
 		fix = "build it with -fno-omit-frame-pointer, or install a build that is";
-	fp_doctor_add(doctor, "whole_stacks", FP_PREFLIGHT_WARN, fix,
+	fp_doctor_add(doctor, "whole_stacks",
+		      passes_by_itself(reason) ? FP_PREFLIGHT_PASS : FP_PREFLIGHT_WARN, fix,
 		      "'%s': %llu of its %llu stacks in the last window stop short%s%s",
 		      fp_json_text(build, "path"), (unsigned long long)stopped,
 		      (unsigned long long)stacks, reason[0] ? ": " : "",
@@ -89,7 +97,7 @@ static void judge_builds(struct fp_doctor *doctor, const json_t *builds)
 		uint64_t stacks = fp_json_number(build, "stacks");
 		uint64_t stopped = fp_json_number(build, "stopped");
 
-		if (stacks == 0 || stopped * 100 < stacks * STOPPED_PERCENT)
+		if (stopped < STOPPED_FEWEST || stopped * 100 < stacks * STOPPED_PERCENT)
 			continue;
 		judge_build(doctor, build, stacks, stopped);
 	}

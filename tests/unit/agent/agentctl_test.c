@@ -227,6 +227,14 @@ static const struct {
 	  "\"/usr/bin/x\",\"stacks\":10,\"stopped\":9},{\"path\":\"/y\",\"stacks\":1000,"
 	  "\"stopped\":1}]}",
 	  "whole_stacks", FP_PREFLIGHT_WARN, "'/usr/bin/x': 9 of its 10" },
+	{ "a few stacks of a program say nothing",
+	  "{\"type\":\"status\",\"delivery\":{\"spool_writable\":true},\"stopped_builds\":[{"
+	  "\"path\":\"/x\",\"stacks\":4,\"stopped\":4}]}",
+	  NULL, FP_PREFLIGHT_PASS, "" },
+	{ "what passes by itself is no warning",
+	  "{\"type\":\"status\",\"delivery\":{\"spool_writable\":true},\"stopped_builds\":[{"
+	  "\"path\":\"/x\",\"stacks\":40,\"stopped\":40,\"reason\":\"new_process\"}]}",
+	  "whole_stacks", FP_PREFLIGHT_PASS, "the process had just begun" },
 	{ "and why they stop",
 	  "{\"type\":\"status\",\"delivery\":{\"spool_writable\":true},\"stopped_builds\":[{"
 	  "\"path\":\"/x\",\"stacks\":10,\"stopped\":9,\"reason\":\"no_room\"}]}",
