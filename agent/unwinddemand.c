@@ -13,9 +13,9 @@
 #define HOLD_NS	     (300 * FP_NS_PER_S) // after it was evicted
 #define RATIO	     4.0
 #define RATIO_HELD   16.0
-#define FULL_NS	     (60 * FP_NS_PER_S) // until it is tried again whether there is room
-#define GONE_NS	     (2 * FP_NS_PER_S)	// the first time; doubled each time
-#define SLOW_NS	     (30 * FP_NS_PER_S) // likewise
+#define FULL_NS	     (60 * FP_NS_PER_S)	  // until it is tried again whether there is room
+#define GONE_NS	     (250 * FP_NS_PER_MS) // the first time; doubled each time
+#define SLOW_NS	     (30 * FP_NS_PER_S)	  // likewise
 #define GONE_MAX_NS  (600 * FP_NS_PER_S)
 #define LASTING_NS   (3600 * FP_NS_PER_S) // what cannot change as long as the file does not
 
