@@ -40,10 +40,10 @@ static int add_kernel_side(struct stack_builder *stack)
 	const uint64_t *addresses = (const uint64_t *)stack->record->frames;
 	uint32_t count = stack->record->kernel_len, first = 0;
 
+	if (stack->interrupt) // what lies behind is not its doing, the scheduler's part neither
+		count = stack->interrupt;
 	if (stack->record->source != FP_SOURCE_CPU)
 		first = fp_kernel_map_skip(stack->resolver->kernel, addresses, count);
-	if (stack->interrupt > first)
-		count = stack->interrupt;
 	for (uint32_t i = first; i < count; i++) {
 		int r = fp_kernel_map_frame(stack->resolver->kernel, addresses[i], stack->profile,
 					    &stack->frames[stack->count]);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define UNTRUSTED_NS (600 * FP_NS_PER_S) // until a file is looked for that only root can write
+#define BOOKS_GROW   ((uint64_t)512 << 10)
 #define CHUNK_BLOCKS (FP_UNWIND_CHUNK_ROWS / FP_UNWIND_BLOCK_ROWS)
 
 static uint64_t book_bytes(const struct fp_unwind *unwind)
@@ -24,10 +25,11 @@ static uint64_t book_bytes(const struct fp_unwind *unwind)
 	       unwind->processes.count * sizeof(struct fp_unwind_process) + unwind->version_bytes;
 }
 
-// What is left for chunks when everything else has its memory.
+// What is left for chunks when everything else has its memory, and books some to grow in until the
+// next time.
 static void set_bound(struct fp_unwind *unwind)
 {
-	uint64_t others = fp_unwind_maps_bytes(unwind) + book_bytes(unwind);
+	uint64_t others = fp_unwind_maps_bytes(unwind) + book_bytes(unwind) + BOOKS_GROW;
 	uint64_t left = unwind->memory_bytes > others ? unwind->memory_bytes - others : 0;
 	uint64_t chunks = left / fp_unwind_chunk_bytes();
 

@@ -35,6 +35,7 @@ WAIT_TOLERANCE = 0.2  # beside other work a process waits again before it looks 
 
 def take(build, processes):
     with Agent(build, **{"cpu-hz": HZ, "window-drain-interval": "2s",
+                         "off-cpu-walk-budget": "1000000",  # every wait at its length
                          "window-length": "1h"}) as agent:
         with Program(build, "briefs", "--round-trips", str(processes)) as program:
             truth = program.work()

@@ -290,6 +290,22 @@ static void test_off_cpu(void **state)
 	assert_int_equal(resolved.frames, 7);
 }
 
+// The scheduler's frames are of what was interrupted, and none of them is shown.
+static void test_interrupted_scheduler(void **state)
+{
+	const uint64_t in_kernel[] = { PROGRAM + 0x80, IMAGE + 0x16d0, IMAGE + 0x1610,
+				       IMAGE + 0x1550, IMAGE + 0x1250, IMAGE + 0x1310,
+				       IMAGE + 0x1190 };
+	const uint64_t user[] = { LIBC + 0x10, CODE + 0x20 };
+	struct stack stack = stack_of(in_kernel, 7, user, 2);
+	struct fp_resolved resolved;
+
+	stack.record.source = FP_SOURCE_WAKER;
+	resolved = resolve(&stack);
+	assert_true(resolved.interrupt);
+	expect_frames(&resolved, "[kernel]+0x16d0 [kernel]+0x1610 [kernel]+0x1550");
+}
+
 static void test_unwanted(void **state)
 {
 	const uint64_t user[] = { CODE + 0x20 };
@@ -369,6 +385,9 @@ int main(void)
 		CASE("the user side of an unknown process says so", test_unknown_process),
 		CASE("a kernel thread has no user side", test_kernel_thread),
 		CASE("an off-CPU stack begins in the scheduler and has a state", test_off_cpu),
+		CASE("an interrupt's own frames end at its entry, also where it interrupts the "
+		     "scheduler",
+		     test_interrupted_scheduler),
 		CASE("a sample that a rule drops leaves nothing in the profile", test_unwanted),
 		CASE("thread names stay as they are", test_raw_thread_name),
 		CASE("the longest stack fits, a longer one is refused", test_longest_stack),
