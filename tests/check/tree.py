@@ -110,7 +110,7 @@ def check_includes(root, names):
 
 def check_sizes(root, names):
     for name in names:
-        if name.endswith(".c"):
+        if name.endswith(SOURCE):
             count = len(read_lines(root, name)) - 1
             if count > MAX_SOURCE_LINES:
                 yield f"{name}:{count}: more than {MAX_SOURCE_LINES} lines"

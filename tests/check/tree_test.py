@@ -47,6 +47,7 @@ BREACHES = [
     ("includes", "agent/x.c", SPDX + '#include "fleetprof_bpf.skel.h"\n', "agent/sampler*.c alone include a skeleton"),
     ("includes", "agent/x.h", SPDX + '#include "fleetprof_bpf.skel.h"\n', "a header must not include a skeleton"),
     ("sizes", "common/x.c", SPDX + "int x;\n" * 450, "common/x.c:451: more than 450 lines"),
+    ("sizes", "bpf/x.h", SPDX + "int x;\n" * 450, "bpf/x.h:451: more than 450 lines"),
     ("licences", "common/x.c", "int x;\n", "the SPDX line for Apache-2.0 is missing"),
     ("licences", "bpf/x.bpf.c", SPDX, "the SPDX line for GPL-2.0-only OR BSD-2-Clause is missing"),
     ("contents", "agent/x.c", SPDX + "// TO" + "DO: later\n", "agent/x.c:2: left in the code"),
