@@ -12,9 +12,9 @@ import subprocess
 import sys
 import time
 
-from control_agent import Folder
+from control_agent import Folder, wait_for
 from reference import Check, arguments, skip_unless_live
-from watched import Watch
+from watched import LIMIT_S, Watch
 
 OLD_S = 3  # a file that has just changed is not believed to be what it was
 KNOWN_RUNS, KNOWN_S = 20, "0.1"
@@ -33,11 +33,16 @@ def stacks_of(watch, name):
             if any(frame == "alike_inner" for frame in frames)]
 
 
-def judge(check, stacks, what):
-    total = sum(value for _, value in stacks)
+def judged(stacks):
+    """How many samples there are, how many of them are wrong, and how many whole."""
     wrong = sum(value for frames, value in stacks if DECOY in frames)
     right = sum(value for frames, value in stacks
                 if frames[-1] == "alike_inner" and "worker" in frames and "main" in frames)
+    return sum(value for _, value in stacks), wrong, right
+
+
+def judge(check, stacks, what):
+    total, wrong, right = judged(stacks)
     check(total >= FEWEST, f"{what}: {total} samples, {FEWEST} at least")
     check(wrong == 0, f"{what}: {wrong} have a frame that never was, {right} are whole")
     return right
@@ -62,6 +67,9 @@ def test(build, folder, check):
                 shared[page] = shared[page]
             time.sleep(OLD_S)
             run(early, library, KNOWN_RUNS, KNOWN_S)
+            # Nobody can name functions of a build whose only file is overwritten.
+            wait_for(lambda: judged(stacks_of(watch, "alike_early"))[0] >= FEWEST,
+                     "the build is read while its file has it", LIMIT_S)
             said = os.stat(library)
             shared[:] = after
             run(late, library, SHORT_RUNS, SHORT_S)
