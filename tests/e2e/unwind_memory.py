@@ -115,8 +115,8 @@ def test(build, folder, check):
             wait_for(low.keeps(lambda: time.monotonic() > deadline), "some time goes by")
         check(low.most <= LOW_BYTES, f"they take {low.most / 2**20:.1f} MiB of {LOW} at most")
         left, gone = value(agent, "tables"), value(agent, "tables_evicted_total")
-        check(0 < left < tables and 0 < gone,
-              f"{left:.0f} of {tables:.0f} tables are left, {gone:.0f} had to go")
+        # Of other programs that begin on the host there are tables, too, and smaller ones.
+        check(left > 0 and gone > 0, f"{left:.0f} tables are left, {gone:.0f} had to go")
         check(without_room(agent), "doctor says that there is no room")
         check(value(agent, "ranges_failed_total") == 0, "no process went without its ranges")
 
