@@ -125,6 +125,18 @@ def resident_bytes(pids):
     return total
 
 
+def proportional_bytes(pids):
+    """Resident memory in which a page that several processes share counts once for all of them."""
+    total = 0
+    for pid in pids:
+        try:
+            lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+        except OSError:
+            pass
+    return total
+
+
 def cpu_seconds(pids):
     """User and system time of living processes and of the children they have waited for."""
     ticks = 0

@@ -10,7 +10,8 @@ its first drain its programs, processes and maps are measured for --seconds:
   ns per switch    run time of all scheduler programs / context switches
   BPF % of a CPU   all its programs, which run on other tasks' time
   agent % of a CPU user and system time of all its processes
-  RSS, maps        resident memory of all its processes; kernel memory of its BPF maps
+  PSS              memory of all its processes, pages that they share counted once
+  RSS, maps        likewise, shared pages counted for each; kernel memory of its BPF maps
 The statistics themselves cost two clock reads a run and are in the figures. Needs root.
 """
 
@@ -90,6 +91,7 @@ def measure_once(hz, load, arguments):
             cpu, busy = family_cpu(process) - cpu_before, measure.busy_and_steal()
             members = measure.family(process.pid)
             figures = {"rss_bytes": measure.resident_bytes(members),
+                       "pss_bytes": measure.proportional_bytes(members),
                        "map_bytes": measure.map_bytes(members), "processes": len(members)}
         finally:
             process.stop()
@@ -123,13 +125,14 @@ def row(figures):
             number(figures["samples_per_s"], 1), number(figures["ns_per_sample"]),
             number(figures["switches_per_s"]), number(figures["ns_per_switch"]),
             number(figures["bpf_percent"], 3), number(figures["agent_percent"], 2),
-            number(figures["rss_bytes"] / MIB, 1), number(figures["peak_bytes"] / MIB, 1),
+            number(figures["pss_bytes"] / MIB, 1), number(figures["rss_bytes"] / MIB, 1),
+            number(figures["peak_bytes"] / MIB, 1),
             number(figures["map_bytes"] / MIB, 1),
             number((figures["peak_bytes"] + figures["map_bytes"]) / MIB, 1)]
 
 
 HEADER = ["Hz", "load", "host busy %", "samples/s", "ns/sample", "switches/s", "ns/switch",
-          "BPF % of a CPU", "agent % of a CPU", "RSS MiB", "peak RSS MiB", "maps MiB",
+          "BPF % of a CPU", "agent % of a CPU", "PSS MiB", "RSS MiB", "peak RSS MiB", "maps MiB",
           "peak RSS + maps MiB"]
 
 
