@@ -46,8 +46,8 @@ struct fp_process_list {
 	uint32_t count;
 };
 
-// A poll reports one loss at most, and polls are 30 ms apart as a rule: seven seconds of losses.
-// What was known of a process before an older one is given up.
+// A poll reports one loss at most, and polls are 8 ms apart or more: two seconds of losses. What was
+// known of a process before an older one is given up.
 #define FP_LOSSES_KNOWN 256u
 
 struct fp_process_table {

@@ -18,12 +18,11 @@
 // An ended process that no stack was asked about is kept this long, and for one poll: one of its
 // stacks may wait behind another that is just being written.
 #define LINGER_NS FP_NS_PER_S
-// Code that is mapped is to have its ranges soon: the event of one mapping, 130 bytes or more, wakes
-// us. But not more often than that: what starts in a loop costs us 33 looks a second at most. A look
-// costs some 200 us where processes begin all the time; every 8 ms they took 1 % of a CPU more in a
-// compile storm, and no more of its stacks were whole.
-#define WAKE_BYTES	 128u
-#define WAKE_INTERVAL_MS 30
+// A program that begins is to have its ranges before its first sample: its exec and the first things
+// that it maps, some 400 bytes of events, wake us. But not more often than that: what starts in a
+// loop costs us 125 looks a second at most, of some 50 us each.
+#define WAKE_BYTES	 512u
+#define WAKE_INTERVAL_MS 8
 #define PRELOAD_NS	 (5 * FP_NS_PER_S)
 
 static int watch(struct fp_session *session, int fd)
