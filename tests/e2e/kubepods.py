@@ -133,12 +133,6 @@ def check_case(check, watch, case):
             check(without == total, f"{what}: and none has {' '.join(case.absent)}")
 
 
-def is_becoming(frames):
-    """A process of the loop in the midst of its execve, looked at before it had mapped the program:
-    nothing can say yet which one that is."""
-    return frames[0] == "[unknown]" and any("execve" in frame for frame in frames)
-
-
 def check_strangers(check, watch, wanted):
     """No label of a case at a process that was not in its cgroups."""
     for case in wanted:
@@ -146,10 +140,9 @@ def check_strangers(check, watch, wanted):
         mine = f'{label}="{case.wanted[label]}"'
         # The shell and seq of the loop, and Python between fork and exec, are in them too.
         names = f"fp-(load|brief)-{case.letter}|sh|dash|bash|seq|python3.*"
-        found = watch.stacks('{%s, executable!~"%s"}' % (mine, names), root="executable")
-        others = [(frames, value) for frames, value in found if not is_becoming(frames)]
+        others = watch.stacks('{%s, executable!~"%s"}' % (mine, names), root="executable")
         check(not others, f"case {case.letter}: nobody else has its {label} "
-              f"({sorted({';'.join(frames) for frames, _ in others})})")
+              f"({sorted({frames[0] for frames, _ in others})})")
 
 
 def main():

@@ -31,9 +31,8 @@ NATIVE_SHARE = 0.5  # at least; the others agree too, in that they end where not
 GUESSED_SHARE = 0.02
 # share: of stacks, on the CPU and off it, that must be whole at the least. Here code is there for
 # 0.5 to 60 ms, and what has just come is told of within 8 ms on a machine that has time for it.
-# One library that replaces another is told of after half a second at times: 7.8 % were seen.
 Mode = collections.namedtuple("Mode", "name share")
-MODES = [Mode("dlopen", 0.10), Mode("replace", 0.05), Mode("fork", 0.10), Mode("jit", 0.10),
+MODES = [Mode("dlopen", 0.10), Mode("replace", 0.10), Mode("fork", 0.10), Mode("jit", 0.10),
          Mode("exec", 0.30)]
 
 
