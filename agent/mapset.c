@@ -101,6 +101,7 @@ struct fp_mapset *fp_mapset_clone(struct fp_mapset_pool *pool, const struct fp_m
 	fp_files_ref(&pool->files, set->executable);
 	clone->newest_ns = set->newest_ns;
 	clone->read_ns = set->read_ns;
+	clone->read_tgid = set->read_tgid;
 	clone->since_ns = set->since_ns;
 	clone->read_count = set->read_count;
 	clone->stamp = set->stamp;
@@ -401,6 +402,20 @@ void fp_mapset_drop_live(struct fp_mapset_pool *pool, struct fp_mapset *set)
 	fp_free_ptr(&set->live);
 	set->live_count = set->live_capacity = 0;
 	changed(pool, set);
+}
+
+void fp_mapset_forget(struct fp_mapset_pool *pool, struct fp_mapset *set)
+{
+	struct fp_mapset unread = { .refs = set->refs,
+				    .owner_tgid = set->owner_tgid,
+				    .executable = FP_FILES_NONE };
+
+	fp_mapset_drop_live(pool, set);
+	old_drop(pool, set, set->old_count);
+	pool->bytes -= set->old_capacity * sizeof(*set->old);
+	free(set->old);
+	fp_files_unref(&pool->files, set->executable);
+	*set = unread;
 }
 
 int fp_mapset_fill_gap(struct fp_mapset_pool *pool, struct fp_mapset *set, uint64_t address,

@@ -31,6 +31,7 @@ struct fp_mapset {
 	uint32_t old_count, old_capacity;
 	uint64_t newest_ns;  // no mapping is valid since later than this
 	uint64_t read_ns;    // when it was last read from /proc; 0: never
+	uint32_t read_tgid;  // of which process: one of those that share the set
 	uint64_t since_ns;   // what was found then is taken to hold since
 	uint32_t read_count; // live mappings then
 	uint64_t dropped_ns; // sparse: what was held before is forgotten since then
@@ -73,6 +74,8 @@ int fp_mapset_fill_gap(struct fp_mapset_pool *pool, struct fp_mapset *set, uint6
 		       const struct fp_mapping *mapping);
 // Forgets the live mappings.
 void fp_mapset_drop_live(struct fp_mapset_pool *pool, struct fp_mapset *set);
+// Forgets all that is known of it: as new, but for who has it.
+void fp_mapset_forget(struct fp_mapset_pool *pool, struct fp_mapset *set);
 // Is a live mapping at the address, whenever it came?
 bool fp_mapset_covers(const struct fp_mapset *set, uint64_t address);
 // Forgets what ended before time_ns.

@@ -81,27 +81,25 @@ static int apply_fork(struct fp_process_table *table, const struct fp_event *eve
 	return 0;
 }
 
-// A process that was read after this exec, before the event was handed in, was read as the
-// new program: the reading moves to it, and what the old program had stays unknown.
-static struct fp_mapset *take_early_reading(struct fp_process_table *table,
-					    struct fp_process *process, uint64_t time_ns)
+// A process that was read after this exec, or during it, before the event was handed in, may have been
+// read as the new program. So what the old one had stays unknown, unless others share it: for all of
+// them the set is to be read again, from one that is still in it. If one of these was what was read,
+// it stands. What the new program has, its events tell.
+static void drop_early_reading(struct fp_process_table *table, struct fp_process *process,
+			       uint64_t time_ns)
 {
 	struct fp_generation *newest = fp_process_newest(process);
-	struct fp_mapset *read = newest->set, *unknown;
+	struct fp_mapset *read = newest->set;
 
-	if (read->read_ns <= time_ns)
-		return NULL;
+	if (read->read_ns <= time_ns || read->read_tgid != process->tgid)
+		return;
+	newest->exec_id_known = false;
 	if (read->sparse) { // what has been looked up may be of either program
 		fp_process_make_sparse(table, read, time_ns);
-		return NULL;
+		return;
 	}
-	unknown = fp_mapset_new(&table->pool, process->tgid);
-	if (!unknown)
-		return NULL;
-	unknown->failed = true;
-	newest->set = unknown;
-	newest->exec_id_known = false;
-	return read;
+	fp_mapset_forget(&table->pool, read);
+	read->failed = read->refs == 1;
 }
 
 static int apply_exec(struct fp_process_table *table, const struct fp_event *event)
@@ -117,14 +115,12 @@ static int apply_exec(struct fp_process_table *table, const struct fp_event *eve
 		if (r < 0)
 			return r;
 	}
-	set = take_early_reading(table, process, event->time_ns);
-	if (!set) {
-		set = fp_mapset_new(&table->pool, event->tgid);
-		if (!set)
-			return -ENOMEM;
-		set->complete = true; // an empty address space; events tell the rest
-		set->awaits_executable = true;
-	}
+	drop_early_reading(table, process, event->time_ns);
+	set = fp_mapset_new(&table->pool, event->tgid);
+	if (!set)
+		return -ENOMEM;
+	set->complete = true; // an empty address space; events tell the rest
+	set->awaits_executable = true;
 	r = fp_process_exec(table, process, event->time_ns, set);
 	if (r < 0)
 		return r;

@@ -11,6 +11,7 @@
 
 struct reading {
 	struct fp_process_table *table;
+	uint32_t tgid;
 	int dirfd; // of /proc/PID
 	struct fp_mapping *mappings;
 	uint32_t count, capacity;
@@ -132,24 +133,24 @@ static int read_maps(struct fp_process *process, int dirfd, uint32_t tid, struct
 	return 0;
 }
 
-static int read_executable(struct fp_process_table *table, int dirfd, struct fp_mapset *set)
+static int set_executable(struct fp_process_table *table, struct fp_mapset *set,
+			  const struct fp_buf *path)
 {
-	FP_AUTOBUF struct fp_buf path = { 0 };
 	struct fp_file file = { .kind = FP_FILE_REGULAR };
 
-	if (set->executable != FP_FILES_NONE || fp_procfs_executable(dirfd, &path) < 0)
+	if (set->executable != FP_FILES_NONE || path->len == 0)
 		return 0;
 	set->awaits_executable = false;
 	for (uint32_t i = 0; i < set->live_count; i++) {
 		uint32_t slot = set->live[i].file;
 
-		if (strcmp(table->pool.files.files[slot].name, (const char *)path.data) == 0) {
+		if (strcmp(table->pool.files.files[slot].name, (const char *)path->data) == 0) {
 			set->executable = slot;
 			fp_files_ref(&table->pool.files, slot);
 			return 0;
 		}
 	}
-	file.name = (char *)path.data;
+	file.name = (char *)path->data;
 	return fp_files_add(&table->pool.files, &file, &set->executable);
 }
 
@@ -159,6 +160,7 @@ static int take_reading(struct fp_process_table *table, struct reading *reading,
 	uint64_t read_ns = fp_procfs_monotonic_ns();
 	uint32_t count = reading->count;
 
+	set->read_tgid = reading->tgid;
 	if (reading->too_many) {
 		fp_process_make_sparse(table, set, since_ns);
 		set->read_ns = read_ns;
@@ -168,19 +170,29 @@ static int take_reading(struct fp_process_table *table, struct reading *reading,
 	return fp_mapset_reconcile(&table->pool, set, reading->mappings, count, since_ns, read_ns);
 }
 
+// The name of the program comes before its mappings and the time after them: an exec between any of
+// them is older than the reading, which it takes along.
 static int read_into(struct fp_process_table *table, struct fp_process *process, uint32_t tid,
 		     struct fp_mapset *set, uint64_t since_ns)
 {
 	FP_AUTOCLOSE int dirfd = fp_procfs_open(process->tgid);
-	FP_CLEANUP(reading_free) struct reading reading = { .table = table, .dirfd = dirfd };
-	int r = dirfd < 0 ? dirfd : read_maps(process, dirfd, tid, &reading);
+	FP_CLEANUP(reading_free) struct reading reading = { .table = table,
+							    .tgid = process->tgid,
+							    .dirfd = dirfd };
+	FP_AUTOBUF struct fp_buf executable = { 0 };
+	int r = dirfd;
 
+	if (r >= 0) {
+		if (set->executable == FP_FILES_NONE)
+			(void)fp_procfs_executable(dirfd, &executable); // else it has no name
+		r = read_maps(process, dirfd, tid, &reading);
+	}
 	if (r == 0)
 		r = take_reading(table, &reading, set, since_ns);
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
 	table->stats.lazy_reads++;
-	return read_executable(table, dirfd, set);
+	return set_executable(table, set, &executable);
 }
 
 static bool has_now(struct fp_process *process, const struct fp_mapset *set)

@@ -98,6 +98,7 @@ static int ask(struct fp_process_table *table, const struct fp_process *process,
 	if (r == 0) {
 		table->stats.lookups += wanted->count;
 		set->read_ns = fp_procfs_monotonic_ns();
+		set->read_tgid = process->tgid;
 	}
 	return r;
 }

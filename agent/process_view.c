@@ -151,9 +151,8 @@ static struct fp_mapset *unread_set(struct fp_process *process,
 	return set && !set->complete && !set->failed ? set : NULL;
 }
 
-// Sees to it that the generation of the record can be looked at, reading /proc if need be.
-static int prepare(struct fp_process_table *table, struct fp_process *process,
-		   const struct fp_stack_record *record)
+static int read_for(struct fp_process_table *table, struct fp_process *process,
+		    const struct fp_stack_record *record)
 {
 	struct fp_generation *generation;
 	struct fp_mapset *unread;
@@ -173,6 +172,25 @@ static int prepare(struct fp_process_table *table, struct fp_process *process,
 	if (table->stats.lazy_reads + table->stats.lookups != reads && table->catch_up)
 		return table->catch_up(table->catch_up_context);
 	return 0;
+}
+
+#define READINGS_MAX 3
+
+// Sees to it that the generation of the record can be looked at, reading /proc if need be. An exec
+// that comes to light after a reading takes it along; who is still in the old program is then read
+// in its place.
+static int prepare(struct fp_process_table *table, struct fp_process *process,
+		   const struct fp_stack_record *record)
+{
+	int r = 0;
+
+	for (int i = 0; i < READINGS_MAX && r == 0; i++) {
+		r = read_for(table, process, record);
+		if (!fp_process_is_sure(table, process) ||
+		    !unread_set(process, generation_of(process, record)))
+			break;
+	}
+	return r;
 }
 
 static void executable_name(struct fp_process_table *table, const struct fp_mapset *set)
