@@ -176,9 +176,8 @@ static int read_into(struct fp_process_table *table, struct fp_process *process,
 		     struct fp_mapset *set, uint64_t since_ns)
 {
 	FP_AUTOCLOSE int dirfd = fp_procfs_open(process->tgid);
-	FP_CLEANUP(reading_free) struct reading reading = { .table = table,
-							    .tgid = process->tgid,
-							    .dirfd = dirfd };
+	FP_CLEANUP(reading_free)
+	struct reading reading = { .table = table, .tgid = process->tgid, .dirfd = dirfd };
 	FP_AUTOBUF struct fp_buf executable = { 0 };
 	int r = dirfd;
 
