@@ -40,6 +40,15 @@ class ElfFile:
                 offset = start + (length + 3) // 4 * 4
         return ""
 
+    def section(self, name):
+        """(address, size) of the section of that name, (0, 0) without one."""
+        names = self.sections[struct.unpack_from("<H", self.data, 62)[0]][4] if self.sections else 0
+        for title, _, _, address, _, size, *_ in self.sections:
+            start = names + title
+            if self.data[start : self.data.index(b"\0", start)] == name.encode():
+                return address, size
+        return 0, 0
+
     def address(self, offset):
         """Address of a file offset as the segments map it, or None."""
         for kind, _, start, address, _, size, *_ in self.segments:

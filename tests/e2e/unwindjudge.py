@@ -49,12 +49,37 @@ def entry_point(stop):
         at_entry_point(row.path, stop.ours.frames[-1] - (not leaf) - row.start + row.offset)
 
 
+def follows_plt_call(maps, address):
+    """The instruction before the address calls an entry of its file's procedure linkage table."""
+    row = maps.at(address - 1)
+    file = elf(row.path) if row else None
+    end = file.address(address - row.start + row.offset - 1) if file else None
+    if end is None:
+        return False
+    at = address - row.start + row.offset - 5
+    start, size = file.section(".plt")
+    target = end + 1 + struct.unpack_from("<i", file.data, at + 1)[0] - start
+    return file.data[at] == 0xe8 and 0 <= target < size
+
+
+def binds_at_first_call(stop):
+    """The reference ends in the dynamic linker, and ours with whoever called the function that it is
+    about to bind."""
+    known = len(stop.reference.frames)
+    return 1 < known < len(stop.ours.frames) and stop.ours.end == unwindstops.WHOLE and \
+        stop.ours.frames[:known] == stop.reference.frames and \
+        stop.maps.place(stop.ours.frames[known - 1])[0].startswith("ld-linux") and \
+        follows_plt_call(stop.maps, stop.ours.frames[known])
+
+
 # (what it is, a predicate over a stop that disagrees), the first that holds counts.
 EXPLAINED = [
     ("no entry covers the code where programs begin (the dynamic linker's _start): ours knows that "
      "it is the outermost, the reference does not", entry_point),
     ("no entry covers the code and no frame pointer leads on: both end there",
      both_end_without_entry),
+    ("the dynamic linker binds a function at its first call: the reference ends there, ours goes on "
+     "to the call of the function's entry in the PLT", binds_at_first_call),
     ("the C++ runtime is about to leave for a handler: until it is there, its own frame is made "
      "over into the handler's, which no entry describes", in_file("libgcc_s.so")),
 ]
