@@ -18,10 +18,10 @@
 // An ended process that no stack was asked about is kept this long, and for one poll: one of its
 // stacks may wait behind another that is just being written.
 #define LINGER_NS FP_NS_PER_S
-// A program that begins is to have its ranges before its first sample: its exec and the first things
-// that it maps, some 400 bytes of events, wake us. But not more often than that: what starts in a
-// loop costs us 125 looks a second at most, of some 50 us each.
-#define WAKE_BYTES	 512u
+// Code that is mapped is to have its ranges before its first sample: the event of one mapping, 130
+// bytes or more, wakes us. But not more often than that: what starts in a loop costs us 125 looks a
+// second at most, of 50 to 200 us each.
+#define WAKE_BYTES	 128u
 #define WAKE_INTERVAL_MS 8
 #define PRELOAD_NS	 (5 * FP_NS_PER_S)
 
