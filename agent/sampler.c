@@ -115,11 +115,21 @@ int fp_sampler_open(const struct fp_sampler_config *config, struct fp_sampler **
 	return 0;
 }
 
+uint64_t fp_sampler_begun(const struct fp_sampler *sampler)
+{
+	return sampler->begun_ns;
+}
+
+void fp_sampler_stop_off_cpu(struct fp_sampler *sampler)
+{
+	fleetprof_bpf__detach(sampler->skeleton);
+}
+
 void fp_sampler_stop(struct fp_sampler *sampler)
 {
 	fp_perf_events_free(sampler->perf_events);
 	sampler->perf_events = NULL;
-	fleetprof_bpf__detach(sampler->skeleton);
+	fp_sampler_stop_off_cpu(sampler);
 	sampler->attached = false;
 }
 

@@ -136,6 +136,10 @@ int fp_unwind_chunk_new(void);
 // Nanoseconds and runs per program from the kernel's statistics (0 unless they are enabled).
 int fp_sampler_run_time(const struct fp_sampler *sampler, enum fp_program program, uint64_t *ret_ns,
 			uint64_t *ret_runs);
+// CLOCK_MONOTONIC; no interval counts from before that.
+uint64_t fp_sampler_begun(const struct fp_sampler *sampler);
+// Detaches what sees intervals: none ends after it has returned.
+void fp_sampler_stop_off_cpu(struct fp_sampler *sampler);
 // Detaches everything; the intervals that go on can still be cut and the maps drained twice (both
 // epochs) afterwards.
 void fp_sampler_stop(struct fp_sampler *sampler);

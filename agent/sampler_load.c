@@ -5,6 +5,7 @@
 
 #include "btffacts.h"
 #include "cgroup.h"
+#include "common/clock.h"
 #include "fleetprof_bpf.skel.h"
 
 #include <bpf/btf.h>
@@ -214,6 +215,7 @@ static int load_with(struct fp_sampler *sampler, const struct btf *btf, enum fp_
 	if (sampler->hook == FP_HOOK_IRQ_WORK)
 		error = fp_kicks_open(bpf_map__fd(sampler->skeleton->maps.offcpu_kicks),
 				      fp_kicks_needed(), &sampler->kicks);
+	sampler->begun_ns = fp_monotonic_ns();
 	if (!error)
 		error = attach_scheduler(sampler);
 	if (!error && bpf_program__fd(sampler->skeleton->progs.offcpu_visit) >= 0)

@@ -143,6 +143,9 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 	if (error)
 		return error;
 	error = fp_window_open(&session->window, session->config.sampler.tgid, NULL);
+	if (!error && session->config.sampler.off_cpu)
+		fp_window_begun(&session->window,
+				fp_monotonic_ns() - fp_sampler_begun(session->sampler));
 	if (!error)
 		error = watch(session, fp_sampler_fd(session->sampler));
 	if (!error)

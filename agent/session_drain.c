@@ -80,7 +80,6 @@ static void keep_books(struct fp_session *session, const struct fp_epoch *epoch)
 		stats->entries_peak = fp_epoch_entries(epoch);
 	for (int row = 0; row < FP_DURATIONS_ROWS; row++)
 		fp_durations_add(&stats->durations[row], &epoch->durations[row]);
-	stats->quantum_ns = fp_sampler_quantum(session->sampler, &stats->weight);
 	stats->cut_missed += epoch->cut_missed;
 	// asked of the kernel once per epoch, since every map costs a look at /proc
 	stats->map_bytes = fp_sampler_map_bytes(session->sampler);
@@ -250,6 +249,7 @@ int fp_session_finish(struct fp_session *session, struct fp_profile **ret_profil
 	int error = 0;
 
 	fp_session_sync_cpus(session); // for the number of CPUs; see fp_session_close_window
+	fp_sampler_stop_off_cpu(session->sampler); // takes a while, in which intervals end
 	fp_window_end(&session->window);
 	end_ns = fp_monotonic_ns();
 	fp_sampler_stop(session->sampler);
@@ -273,6 +273,7 @@ void fp_session_stats(const struct fp_session *session, struct fp_session_stats 
 	struct fp_process_stats processes;
 
 	*ret = session->stats;
+	ret->quantum_ns = fp_sampler_quantum(session->sampler, &ret->weight);
 	fp_process_table_stats(session->processes, &processes);
 	ret->processes = processes.processes;
 	fp_labeler_stats(session->labeler, &ret->labels);

@@ -43,6 +43,12 @@ int fp_window_open(struct fp_window *window, uint32_t tgid, const struct fp_mome
 	return 0;
 }
 
+void fp_window_begun(struct fp_window *window, uint64_t ago_ns)
+{
+	window->start.boottime_ns -= ago_ns;
+	window->start.realtime_ns -= ago_ns;
+}
+
 void fp_window_end(struct fp_window *window)
 {
 	window->end = moment_now(window->tgid);

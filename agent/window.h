@@ -32,6 +32,9 @@ struct fp_window {
 
 // The window begins now, or where the one before it ended.
 int fp_window_open(struct fp_window *window, uint32_t tgid, const struct fp_moment *start);
+// The first window began as long before it was opened as that: intervals off the CPU count from
+// there on. CPU time that is expected in samples counts from the opening.
+void fp_window_begun(struct fp_window *window, uint64_t ago_ns);
 // The window ends here: to be called when sampling for it ends, before its last epoch is
 // drained, since draining takes time that was not sampled for this window.
 void fp_window_end(struct fp_window *window);

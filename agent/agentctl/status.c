@@ -46,7 +46,8 @@ static void append_duration(struct fp_buf *line, uint64_t ns)
 
 	while (i + 1 < FP_ARRAY_SIZE(units) && ns < units[i].ns)
 		i++;
-	fp_buf_printf(line, "%.3g %s", (double)ns / (double)units[i].ns, units[i].name);
+	fp_buf_printf(line, ns < 1000 * units[i].ns ? "%.3g %s" : "%.0f %s",
+		      (double)ns / (double)units[i].ns, units[i].name);
 }
 
 int fp_status_waits(const json_t *source, struct fp_buf *ret_line)
@@ -55,6 +56,7 @@ int fp_status_waits(const json_t *source, struct fp_buf *ret_line)
 	uint64_t weight = fp_json_number(source, "weight");
 	uint64_t budget = fp_json_number(source, "walk_budget");
 	const char *hook = fp_json_text(source, "hook");
+	bool way_out = strcmp(hook, "way_out") == 0; // which knows no length when it draws the lot
 
 	fp_buf_printf(ret_line, "%s, %llu intervals (%.1f s), %llu without their stack", hook,
 		      (unsigned long long)fp_json_number(source, "samples"),
@@ -62,11 +64,14 @@ int fp_status_waits(const json_t *source, struct fp_buf *ret_line)
 		      (unsigned long long)fp_json_number(source, "stacks_lost"));
 	if (strcmp(hook, "off") == 0)
 		return ret_line->error;
-	fp_buf_str(ret_line, quantum_ns ? "; quantum " : "; every interval kept");
-	if (quantum_ns)
+	if (way_out && weight > 1) {
+		fp_buf_printf(ret_line, "; one departure in %llu", (unsigned long long)weight);
+	} else if (quantum_ns && !way_out) {
+		fp_buf_str(ret_line, "; quantum ");
 		append_duration(ret_line, quantum_ns);
-	if (weight > 1)
-		fp_buf_printf(ret_line, ", one departure in %llu", (unsigned long long)weight);
+	} else {
+		fp_buf_str(ret_line, "; every interval kept");
+	}
 	if (budget)
 		fp_buf_printf(ret_line, ", about %llu stacks a second", (unsigned long long)budget);
 	return ret_line->error;

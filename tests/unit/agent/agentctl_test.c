@@ -324,10 +324,15 @@ static const struct {
 	  "sched_exit_tp, 12 intervals (1.5 s), 1 without their stack; every interval kept" },
 	{ "{\"hook\":\"way_out\",\"samples\":3,\"quantum_ns\":11800,\"weight\":4,"
 	  "\"walk_budget\":500}",
-	  "way_out, 3 intervals (0.0 s), 0 without their stack; quantum 11.8 µs, one departure in "
+	  "way_out, 3 intervals (0.0 s), 0 without their stack; one departure in "
 	  "4, about 500 stacks a second" },
 	{ "{\"hook\":\"fexit\",\"quantum_ns\":2000000,\"weight\":1}",
 	  "fexit, 0 intervals (0.0 s), 0 without their stack; quantum 2 ms" },
+	{ "{\"hook\":\"irq_work\",\"quantum_ns\":3600000000000,\"weight\":1,\"walk_budget\":0}",
+	  "irq_work, 0 intervals (0.0 s), 0 without their stack; quantum 3600 s" },
+	{ "{\"hook\":\"way_out\",\"quantum_ns\":1000,\"weight\":1,\"walk_budget\":250}",
+	  "way_out, 0 intervals (0.0 s), 0 without their stack; every interval kept, about 250 "
+	  "stacks a second" },
 };
 
 static void test_waits(void **state)
