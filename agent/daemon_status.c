@@ -64,8 +64,9 @@ static void add_source(const struct fp_daemon *daemon, struct fp_buf *json, enum
 		fp_buf_str(json, ",");
 		add_number(json, "weight", stats->weight);
 		fp_buf_str(json, ",");
-		add_number(json, "walk_budget", daemon->config.off_cpu_quantum_ns ? 0
-							   : daemon->config.off_cpu_walk_budget);
+		add_number(json, "walk_budget",
+			   daemon->config.off_cpu_quantum_ns ? 0
+							     : daemon->config.off_cpu_walk_budget);
 	}
 	fp_buf_str(json, ",");
 	add_number(json, "samples", stats->samples[source]);

@@ -25,7 +25,7 @@ struct fp_sampler {
 	enum fp_offcpu_hook hook;
 	uint32_t hz, cpus, capacity, epochs, cgroup_subsystem;
 	uint64_t epoch_start_ns, cut_ns; // CLOCK_MONOTONIC; the last visit that cut or marked
-	uint64_t begun_ns; // CLOCK_MONOTONIC; nothing was sampled before
+	uint64_t begun_ns;		 // CLOCK_MONOTONIC; nothing was sampled before
 	uint64_t cut_missed;
 	uint32_t visits_without; // visits still to come that read no user stacks
 	bool attached, visits_hang;

@@ -144,8 +144,8 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 		return error;
 	error = fp_window_open(&session->window, session->config.sampler.tgid, NULL);
 	if (!error && session->config.sampler.off_cpu)
-		fp_window_begun(&session->window,
-				fp_monotonic_ns() - fp_sampler_begun(session->sampler));
+		fp_window_begun(&session->window, session->window.start.monotonic_ns -
+						      fp_sampler_begun(session->sampler));
 	if (!error)
 		error = watch(session, fp_sampler_fd(session->sampler));
 	if (!error)

@@ -232,7 +232,7 @@ int fp_session_close_window(struct fp_session *session, struct fp_profile **ret_
 		      // a reason to lose what the others have
 	fp_window_end(&session->window);
 	end = session->window.end;
-	fp_sampler_cut(session->sampler, fp_monotonic_ns());
+	fp_sampler_cut(session->sampler, end.monotonic_ns);
 	error = fp_session_drain(session);
 	if (!error)
 		error = hand_out_window(session, &profile);
@@ -245,15 +245,13 @@ int fp_session_close_window(struct fp_session *session, struct fp_profile **ret_
 
 int fp_session_finish(struct fp_session *session, struct fp_profile **ret_profile)
 {
-	uint64_t end_ns;
 	int error = 0;
 
 	fp_session_sync_cpus(session); // for the number of CPUs; see fp_session_close_window
 	fp_sampler_stop_off_cpu(session->sampler); // takes a while, in which intervals end
 	fp_window_end(&session->window);
-	end_ns = fp_monotonic_ns();
 	fp_sampler_stop(session->sampler);
-	fp_sampler_cut(session->sampler, end_ns);
+	fp_sampler_cut(session->sampler, session->window.end.monotonic_ns);
 	// Nothing runs any more, but the epoch before the last switch was drained and the one
 	// after it is open; each drain empties one set.
 	for (int set = 0; set < FP_EPOCHS && !error; set++)

@@ -22,7 +22,9 @@ enum fp_profile_type fp_window_type(enum fp_source source)
 
 static struct fp_moment moment_now(uint32_t tgid)
 {
-	struct fp_moment now = { .boottime_ns = fp_boottime_ns(), .realtime_ns = fp_realtime_ns() };
+	struct fp_moment now = { .monotonic_ns = fp_monotonic_ns(),
+				 .boottime_ns = fp_boottime_ns(),
+				 .realtime_ns = fp_realtime_ns() };
 
 	if (fp_busy_time(tgid, &now.busy_ns))
 		now.busy_ns = UINT64_MAX; // unknown: no expectation is stated
@@ -45,6 +47,7 @@ int fp_window_open(struct fp_window *window, uint32_t tgid, const struct fp_mome
 
 void fp_window_begun(struct fp_window *window, uint64_t ago_ns)
 {
+	window->start.monotonic_ns -= ago_ns;
 	window->start.boottime_ns -= ago_ns;
 	window->start.realtime_ns -= ago_ns;
 }

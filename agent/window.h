@@ -11,7 +11,7 @@
 #include "sampler.h"
 
 struct fp_moment { // one instant, in every clock a window needs
-	uint64_t boottime_ns, realtime_ns;
+	uint64_t monotonic_ns, boottime_ns, realtime_ns;
 	uint64_t busy_ns; // CPU time that what is sampled has used so far; UINT64_MAX: unknown
 };
 
