@@ -36,16 +36,8 @@ void fp_mapset_unref(struct fp_mapset_pool *pool, struct fp_mapset *set)
 {
 	if (!set || --set->refs > 0)
 		return;
-	for (uint32_t i = 0; i < set->live_count; i++)
-		fp_files_unref(&pool->files, set->live[i].file);
-	old_drop(pool, set, set->old_count);
-	fp_files_unref(&pool->files, set->executable);
-	pool->mappings -= set->live_count;
-	pool->bytes -= sizeof(*set) + 3 * FP_ALLOCATION_BYTES +
-		       set->live_capacity * sizeof(*set->live) +
-		       set->old_capacity * sizeof(*set->old);
-	free(set->live);
-	free(set->old);
+	fp_mapset_forget(pool, set);
+	pool->bytes -= sizeof(*set) + 3 * FP_ALLOCATION_BYTES;
 	free(set);
 }
 

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Execs that come to light when a process has been read: what /proc showed may be of either program,
+// and of those who share the mappings of the old one only one was read.
+#include "process_child.h"
+
+static struct fp_event exec_found;
+
+// What the side-band hands in when it is asked right after a reading.
+static int hand_in_exec(void *context)
+{
+	if (exec_found.tgid == 0)
+		return 0;
+	step(&exec_found);
+	exec_found.tgid = 0; // once
+	return 0;
+}
+
+static void let_exec_be_found(uint64_t time_ns, uint32_t tgid)
+{
+	exec_found = (struct fp_event){
+		.kind = FP_EVENT_EXEC, .time_ns = time_ns, .tgid = tgid, .tid = tgid, .name = "x"
+	};
+	fp_process_table_set_catch_up(table, hand_in_exec, NULL);
+}
+
+// The mappings of a program are its events'; what a reading of /proc showed meanwhile is not asked.
+static void expect_new_program(struct fp_stack_record record, uint64_t exec_ns)
+{
+	struct fp_event event = { .kind = FP_EVENT_MMAP,
+				  .time_ns = exec_ns + 1,
+				  .tgid = record.tgid,
+				  .tid = record.tgid,
+				  .start = 0x10000,
+				  .length = 0x1000,
+				  .name = "/bin/new" };
+	struct fp_process_view view;
+
+	step(&event);
+	record.time_ns = exec_ns + 2;
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	assert_string_equal(view.executable, "new");
+	assert_int_equal(view.count, 1);
+	assert_string_equal(name_in(&view, 0x10000), "/bin/new");
+}
+
+static void test_exec_between_event_and_reading(void **state)
+{
+	struct fp_stack_record record;
+	struct fp_process_view view;
+	uint64_t exec_ns;
+
+	child_begins(wait_for_ever);
+	record = record_of(child);
+	exec_ns = fp_procfs_monotonic_ns();
+	let_exec_be_found(exec_ns, (uint32_t)child);
+	// The record is of the program before the exec; /proc shows the one after it.
+	assert_int_equal(fp_process_table_view(table, &record, &view), -ESRCH);
+	expect_new_program(record, exec_ns);
+	assert_int_equal(stats_now().lazy_reads, 1);
+}
+
+// What its parent had is not the new program's, and was its own until the exec.
+static void test_child_execs_before_parent_is_read(void **state)
+{
+	struct fp_stack_record parent, forked;
+	struct fp_process_view view;
+	uint64_t fork_ns, exec_ns;
+
+	child_begins(wait_for_ever);
+	parent = record_of(child);
+	fork_ns = fp_procfs_monotonic_ns();
+	step(&(struct fp_event){ .kind = FP_EVENT_FORK,
+				 .time_ns = fork_ns,
+				 .tgid = CHILD,
+				 .tid = CHILD,
+				 .parent_tgid = (uint32_t)child });
+	forked = record_at(0, CHILD, 0, 0);
+	forked.start_ns = forked.start_boottime_ns = fork_ns;
+	forked.time_ns = fork_ns + 1;
+	exec_ns = fp_procfs_monotonic_ns();
+	let_exec_be_found(exec_ns, CHILD);
+	assert_int_equal(fp_process_table_view(table, &parent, &view), 0); // reads it
+	expect_program(&view);
+	expect_new_program(forked, exec_ns);
+	assert_int_equal(fp_process_table_view(table, &forked, &view), 0);
+	expect_program(&view);
+	assert_int_equal(fp_process_table_view(table, &parent, &view), 0);
+	expect_program(&view);
+	assert_int_equal(stats_now().lazy_reads, 1);
+}
+
+// What the child showed after its exec is not the parent's, nor what the child had before.
+static void test_child_execs_before_it_is_read(void **state)
+{
+	struct fp_stack_record parent, forked;
+	struct fp_process_view view;
+	uint64_t exec_ns, page;
+
+	child_begins(child_maps);
+	forked = record_of(child);
+	step(&(struct fp_event){ .kind = FP_EVENT_FORK,
+				 .time_ns = forked.start_ns,
+				 .tgid = (uint32_t)child,
+				 .tid = (uint32_t)child,
+				 .parent_tgid = (uint32_t)getpid() });
+	page = child_maps_one(); // stands for the new program
+	exec_ns = fp_procfs_monotonic_ns();
+	let_exec_be_found(exec_ns, (uint32_t)child);
+	assert_int_equal(fp_process_table_view(table, &forked, &view), 0);
+	expect_program(&view);
+	assert_false(covers(&view, page));
+	parent = record_of(getpid());
+	assert_int_equal(fp_process_table_view(table, &parent, &view), 0);
+	assert_false(covers(&view, page));
+	expect_like_maps(&view, getpid());
+	expect_new_program(forked, exec_ns);
+	assert_int_equal(stats_now().lazy_reads, 2); // the child, and the parent in its place
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE("an exec between the last event and the reading is told from it",
+		     test_exec_between_event_and_reading),
+		CASE("a child that executes before its parent is read has not what that has",
+		     test_child_execs_before_parent_is_read),
+		CASE("a parent has not what its child executes before it is read",
+		     test_child_execs_before_it_is_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
