@@ -83,13 +83,15 @@ static int apply_fork(struct fp_process_table *table, const struct fp_event *eve
 
 // A process that was read after this exec, or during it, before the event was handed in, may have been
 // read as the new program. So what the old one had stays unknown, unless others share it: for all of
-// them the set is to be read again, from one that is still in it. If one of these was what was read,
-// it stands. What the new program has, its events tell.
+// them the set is to be read again, from one that is still in it, but not if events had told since
+// when its mappings are there: a reading would take them to be older. If one of these was what was
+// read, it stands. What the new program has, its events tell.
 static void drop_early_reading(struct fp_process_table *table, struct fp_process *process,
 			       uint64_t time_ns)
 {
 	struct fp_generation *newest = fp_process_newest(process);
 	struct fp_mapset *read = newest->set;
+	bool lost = read->refs == 1 || read->newest_ns != 0;
 
 	if (read->read_ns <= time_ns || read->read_tgid != process->tgid)
 		return;
@@ -99,7 +101,7 @@ static void drop_early_reading(struct fp_process_table *table, struct fp_process
 		return;
 	}
 	fp_mapset_forget(&table->pool, read);
-	read->failed = read->refs == 1;
+	read->failed = lost;
 }
 
 static int apply_exec(struct fp_process_table *table, const struct fp_event *event)

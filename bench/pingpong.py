@@ -11,9 +11,9 @@ that rotates, with ours at its defaults before each of the others; a run with a 
 with the two without beside it. The threads have a real-time priority, so that other load does not
 disturb them. A run is several bursts with pauses: the kernel takes a twentieth of a second from
 real-time threads that have kept others waiting for nearly a whole one, and no burst lasts that long
-(a burst that does is counted and said). A profiler starts before its run and settles: what its start costs is not asked here
-(bench/largehost.py tells ours), and while it still works, waking one of the two threads on a
-virtual CPU that is busy takes several times as long as waking it on an idle one.
+(a burst that does is counted and said). A profiler starts before its run and settles: what its
+start costs is not asked here (bench/largehost.py tells ours), and while it still works, waking one
+of the two threads on a virtual CPU that is busy takes several times as long as on an idle one.
 
 --hooks tells what a switch costs of which no interval is kept and what a kept interval costs
 beyond that: two runs per hook, with a quantum that keeps nothing (on the way out: the least
@@ -294,7 +294,8 @@ def parse():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=tools.ROOT / "build" / "release",
                         help="build folder with agent/ and tests/programs/ (default: build/release)")
-    parser.add_argument("--runs", type=int, help="rounds, in each of which every profiler runs (7; 3 with --hooks)")
+    parser.add_argument("--runs", type=int,
+                        help="rounds, in each of which every profiler runs (7; 3 with --hooks)")
     parser.add_argument("--bursts", type=int, default=5, help="bursts of a run")
     parser.add_argument("--places", default="one,two", help="of one,two: CPUs to play on")
     parser.add_argument("--tools", default="fleetprof,offcputime,bpftrace",

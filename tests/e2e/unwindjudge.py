@@ -169,16 +169,17 @@ class KernelJudgement:
 
     def kind(self, record, stop):
         shipped = record.addresses[: len(record.frames)]
-        reference = stop.reference.frames
+        binds = binds_at_first_call(stop) # then ours is the one that is held against the code
+        reference = (stop.ours if binds else stop.reference).frames
         by_table = record.by_table >= len(record.addresses) - 1
         if shipped == reference and record.end in WHOLE_ENDS:
-            return "agree"
+            return "of a known class" if binds else "agree"
         if shipped == reference[: len(shipped)]:
             if record.end == "depth":
                 return "agree"
             if record.end not in WHOLE_ENDS:
                 return "end early and say so"
-        if explained(stop):
+        if not binds and explained(stop):
             return "of a known class"
         if not by_table and in_order(shipped, reference):
             return "lack callers, by frame pointer"

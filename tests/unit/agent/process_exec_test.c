@@ -24,6 +24,15 @@ static void let_exec_be_found(uint64_t time_ns, uint32_t tgid)
 	fp_process_table_set_catch_up(table, hand_in_exec, NULL);
 }
 
+static void fork_at_ns(uint64_t time_ns, uint32_t parent, uint32_t tgid)
+{
+	step(&(struct fp_event){ .kind = FP_EVENT_FORK,
+				 .time_ns = time_ns,
+				 .tgid = tgid,
+				 .tid = tgid,
+				 .parent_tgid = parent });
+}
+
 // The mappings of a program are its events'; what a reading of /proc showed meanwhile is not asked.
 static void expect_new_program(struct fp_stack_record record, uint64_t exec_ns)
 {
@@ -70,11 +79,7 @@ static void test_child_execs_before_parent_is_read(void **state)
 	child_begins(wait_for_ever);
 	parent = record_of(child);
 	fork_ns = fp_procfs_monotonic_ns();
-	step(&(struct fp_event){ .kind = FP_EVENT_FORK,
-				 .time_ns = fork_ns,
-				 .tgid = CHILD,
-				 .tid = CHILD,
-				 .parent_tgid = (uint32_t)child });
+	fork_at_ns(fork_ns, (uint32_t)child, CHILD);
 	forked = record_at(0, CHILD, 0, 0);
 	forked.start_ns = forked.start_boottime_ns = fork_ns;
 	forked.time_ns = fork_ns + 1;
@@ -99,11 +104,7 @@ static void test_child_execs_before_it_is_read(void **state)
 
 	child_begins(child_maps);
 	forked = record_of(child);
-	step(&(struct fp_event){ .kind = FP_EVENT_FORK,
-				 .time_ns = forked.start_ns,
-				 .tgid = (uint32_t)child,
-				 .tid = (uint32_t)child,
-				 .parent_tgid = (uint32_t)getpid() });
+	fork_at_ns(forked.start_ns, (uint32_t)getpid(), (uint32_t)child);
 	page = child_maps_one(); // stands for the new program
 	exec_ns = fp_procfs_monotonic_ns();
 	let_exec_be_found(exec_ns, (uint32_t)child);
@@ -118,6 +119,37 @@ static void test_child_execs_before_it_is_read(void **state)
 	assert_int_equal(stats_now().lazy_reads, 2); // the child, and the parent in its place
 }
 
+// A mapping that an event told of would be taken to have been there always. This test stands for a
+// process that the child has forked.
+static void test_sharers_are_not_read_once_events_told_more(void **state)
+{
+	struct fp_stack_record record;
+	struct fp_process_view view;
+	uint64_t before_ns;
+
+	child_begins(wait_for_ever);
+	before_ns = fp_procfs_monotonic_ns();
+	record = record_of(child);
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	step(&(struct fp_event){ .kind = FP_EVENT_MMAP,
+				 .time_ns = before_ns,
+				 .tgid = (uint32_t)child,
+				 .tid = (uint32_t)child,
+				 .start = 0x10000,
+				 .length = 0x1000,
+				 .name = "/lib/late.so" });
+	record = record_of(getpid());
+	fork_at_ns(before_ns + 1, (uint32_t)child, (uint32_t)getpid());
+	record.start_ns = before_ns + 1;
+	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
+	step(&(struct fp_event){ .kind = FP_EVENT_EXEC,
+				 .time_ns = before_ns + 2,
+				 .tgid = (uint32_t)child,
+				 .tid = (uint32_t)child,
+				 .name = "x" });
+	assert_int_equal(fp_process_table_view(table, &record, &view), -ESRCH);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -127,6 +159,8 @@ int main(void)
 		     test_child_execs_before_parent_is_read),
 		CASE("a parent has not what its child executes before it is read",
 		     test_child_execs_before_it_is_read),
+		CASE("who shares a set is not read again once events had told more of it",
+		     test_sharers_are_not_read_once_events_told_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
