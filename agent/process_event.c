@@ -186,6 +186,7 @@ static int apply_mmap(struct fp_process_table *table, const struct fp_event *eve
 	if (set->awaits_executable &&
 	    table->pool.files.files[mapping.file].kind == FP_FILE_REGULAR) {
 		set->awaits_executable = false;
+		fp_files_unref(&table->pool.files, set->executable); // of a name alone
 		set->executable = mapping.file;
 		fp_files_ref(&table->pool.files, mapping.file);
 	}

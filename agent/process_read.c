@@ -111,6 +111,16 @@ int fp_process_check(const struct fp_process *process, int dirfd, uint32_t tid,
 	return 0;
 }
 
+static int read_name(const struct fp_process *process, struct fp_buf *ret_path)
+{
+	FP_AUTOCLOSE int dirfd = fp_procfs_open(process->tgid);
+	struct fp_procfs_stat stat;
+	char maps[FP_PROCESS_MAPS_NAME];
+	int r = dirfd < 0 ? dirfd : fp_process_check(process, dirfd, 0, &stat, maps);
+
+	return r < 0 ? r : fp_procfs_executable(dirfd, ret_path);
+}
+
 // The descriptor pins the process, so that start time and mappings are of one instance; the
 // second look at the start time is against a directory that outlives its process.
 static int read_maps(struct fp_process *process, int dirfd, uint32_t tid, struct reading *reading)
@@ -140,7 +150,6 @@ static int set_executable(struct fp_process_table *table, struct fp_mapset *set,
 
 	if (set->executable != FP_FILES_NONE || path->len == 0)
 		return 0;
-	set->awaits_executable = false;
 	for (uint32_t i = 0; i < set->live_count; i++) {
 		uint32_t slot = set->live[i].file;
 
@@ -191,7 +200,34 @@ static int read_into(struct fp_process_table *table, struct fp_process *process,
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
 	table->stats.lazy_reads++;
-	return set_executable(table, set, &executable);
+	r = set_executable(table, set, &executable);
+	if (set->executable != FP_FILES_NONE)
+		set->awaits_executable = false;
+	return r;
+}
+
+static bool awaits_name(const struct fp_mapset *set)
+{
+	return set->complete && set->awaits_executable && set->executable == FP_FILES_NONE;
+}
+
+// An exec is announced before the program is mapped, some 100 us, or more where the process is
+// preempted in between. It cannot have executed another program before its first mapping was told of.
+int fp_process_read_name(struct fp_process_table *table, struct fp_process *process)
+{
+	FP_AUTOBUF struct fp_buf path = { 0 };
+	uint64_t exec_ns = fp_process_newest(process)->from_ns;
+	int r = 0;
+
+	if (!awaits_name(fp_process_newest(process)->set) || process->exit_ns != 0 ||
+	    !fp_process_is_sure(table, process) || read_name(process, &path) < 0)
+		return 0;
+	if (table->catch_up)
+		r = table->catch_up(table->catch_up_context);
+	if (r < 0 || fp_process_newest(process)->from_ns != exec_ns ||
+	    !awaits_name(fp_process_newest(process)->set))
+		return r;
+	return set_executable(table, fp_process_newest(process)->set, &path);
 }
 
 static bool has_now(struct fp_process *process, const struct fp_mapset *set)

@@ -122,6 +122,9 @@ int fp_process_check(const struct fp_process *process, int dirfd, uint32_t tid,
 struct fp_procfs_map;
 int fp_process_map_file(struct fp_process_table *table, int dirfd, const struct fp_procfs_map *map,
 			uint32_t *ret_slot);
+// The name of a program whose exec was told of, but not yet what it maps. Leaves it unknown where the
+// process has gone. Calls catch_up. -ENOMEM.
+int fp_process_read_name(struct fp_process_table *table, struct fp_process *process);
 // From here on the set is not held: mappings are looked up as stacks ask for them. What it held
 // is forgotten; records older than its last change, or than time_ns, can no longer be answered.
 void fp_process_make_sparse(struct fp_process_table *table, struct fp_mapset *set,

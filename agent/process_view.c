@@ -190,7 +190,9 @@ static int prepare(struct fp_process_table *table, struct fp_process *process,
 		    !unread_set(process, generation_of(process, record)))
 			break;
 	}
-	return r;
+	if (r < 0 || generation_of(process, record) != fp_process_newest(process))
+		return r;
+	return fp_process_read_name(table, process);
 }
 
 static void executable_name(struct fp_process_table *table, const struct fp_mapset *set)

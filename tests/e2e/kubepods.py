@@ -143,6 +143,8 @@ def check_strangers(check, watch, wanted):
         others = watch.stacks('{%s, executable!~"%s"}' % (mine, names), root="executable")
         check(not others, f"case {case.letter}: nobody else has its {label} "
               f"({sorted({frames[0] for frames, _ in others})})")
+        for frames, value in others:
+            print(f"      {value} {';'.join(frames)}")
 
 
 def main():
