@@ -220,8 +220,9 @@ int fp_process_read_name(struct fp_process_table *table, struct fp_process *proc
 	int r = 0;
 
 	if (!awaits_name(fp_process_newest(process)->set) || process->exit_ns != 0 ||
-	    !fp_process_is_sure(table, process) || read_name(process, &path) < 0)
+	    !fp_process_is_sure(table, process))
 		return 0;
+	(void)read_name(process, &path); // who has gone meanwhile has mapped meanwhile
 	if (table->catch_up)
 		r = table->catch_up(table->catch_up_context);
 	if (r < 0 || fp_process_newest(process)->from_ns != exec_ns ||

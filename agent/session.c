@@ -266,7 +266,10 @@ static int take_event(const struct fp_event *event, void *context)
 int fp_session_read_events(struct fp_session *session)
 {
 	uint64_t lost = 0;
-	int error = fp_sideband_read(session->sideband, take_event, session, &lost);
+	int error;
+
+	session->read_ns = fp_monotonic_ns();
+	error = fp_sideband_read(session->sideband, take_event, session, &lost);
 
 	if (!error && lost) {
 		session->window.sideband_lost += lost;
@@ -277,6 +280,13 @@ int fp_session_read_events(struct fp_session *session)
 		fp_process_table_settle(session->processes,
 					fp_sideband_sure_until(session->sideband));
 	return error;
+}
+
+int fp_session_keep_up(struct fp_session *session)
+{
+	uint64_t due_ns = session->read_ns + WAKE_INTERVAL_MS * FP_NS_PER_MS;
+
+	return fp_monotonic_ns() < due_ns ? 0 : fp_session_read_events(session);
 }
 
 static int catch_up(void *context)

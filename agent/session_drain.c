@@ -106,6 +106,8 @@ static int ask_about_drained(struct fp_session *session, uint32_t set)
 		if (record && !fp_record_is_pair(record) &&
 		    !fp_window_knows(&session->window, record))
 			error = fp_questions_ask(&session->resolver, record);
+		if (!error)
+			error = fp_session_keep_up(session);
 	}
 	if (!error)
 		fp_names_settle(session->config.names, budget_ns);
@@ -134,6 +136,14 @@ static int count_pair(struct fp_session *session, uint32_t set, const struct dra
 	return fp_window_count_pair(&session->window, &entry->count, &both);
 }
 
+static int count_stack(struct fp_session *session, const struct drained *entry,
+		       const struct fp_stack_record *record)
+{
+	session->stats.stacks_lost[entry->source] += record ? 0 : entry->count.count;
+	return fp_window_count(&session->window, &session->resolver, entry->source, &entry->count,
+			       record);
+}
+
 static int resolve_drained(struct fp_session *session, uint32_t set)
 {
 	int error = 0;
@@ -143,13 +153,12 @@ static int resolve_drained(struct fp_session *session, uint32_t set)
 		const struct fp_stack_record *record =
 		    fp_records_find(&session->records, set, &entry->key);
 
-		if (record && fp_record_is_pair(record)) {
+		if (record && fp_record_is_pair(record))
 			error = count_pair(session, set, entry, record);
-			continue;
-		}
-		session->stats.stacks_lost[entry->source] += record ? 0 : entry->count.count;
-		error = fp_window_count(&session->window, &session->resolver, entry->source,
-					&entry->count, record);
+		else
+			error = count_stack(session, entry, record);
+		if (!error)
+			error = fp_session_keep_up(session);
 	}
 	return error;
 }

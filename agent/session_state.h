@@ -36,13 +36,17 @@ struct fp_session {
 	uint64_t hotplug_due_ns;
 	uint64_t polled_ns; // when the last poll began
 	int epoll_fd;
-	int wake_fd;	  // timer; -1: process events are read when a ring is half full
+	uint64_t read_ns; // when process events were last read
+	int wake_fd;	  // timer; -1: process events are read when a ring has some
 	bool events_wait; // for the timer
 };
 
 // Stack records and process events as they come.
 int fp_session_take_record(const struct fp_stack_record *record, void *context);
 int fp_session_read_events(struct fp_session *session);
+// The same where the last time is a while ago: in the midst of long work, which the rings would not
+// wait for.
+int fp_session_keep_up(struct fp_session *session);
 int fp_session_sync_cpus(struct fp_session *session);
 // Whether drained sums and the programs' independent totals agree.
 bool fp_epoch_balanced(const struct fp_epoch *epoch);

@@ -14,9 +14,12 @@
 #include <sys/mman.h>
 #include <time.h>
 
-// 128 KiB hold about 900 mapping records, or what some 60 execs leave on one CPU.
-#define RING_BYTES_DEFAULT  (128u * 1024)
+// 512 KiB hold about 3600 mapping records, or what some 240 execs leave on one CPU: half a second of
+// nothing else, or several where that many programs run that the agent has to wait for its turn.
+#define RING_BYTES_DEFAULT  (512u * 1024)
 #define RINGS_BYTES_DEFAULT (8L << 20)
+// Of one ring, before its reader is woken; half of a small one.
+#define WAKE_BYTES_DEFAULT (64u * 1024)
 // Less than this holds no maximal record together with anything else.
 #define RING_BYTES_MIN (16u * 1024)
 // The longest record: a mapping with a name of PATH_MAX. While that much is free, none is lost.
@@ -70,9 +73,8 @@ static int event_open(struct fp_sideband *sideband, uint32_t cpu, uint32_t ring_
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1,
-		.wakeup_watermark = sideband->wake_bytes && sideband->wake_bytes < ring_bytes / 2
-					? sideband->wake_bytes
-					: ring_bytes / 2,
+		.wakeup_watermark =
+		    sideband->wake_bytes < ring_bytes / 2 ? sideband->wake_bytes : ring_bytes / 2,
 		.build_id = !sideband->no_build_ids,
 	};
 	int fd = fp_perf_event_open(&attr, cpu);
@@ -204,7 +206,7 @@ int fp_sideband_open_waking(uint32_t ring_bytes, uint32_t wake_bytes, struct fp_
 		return -ENOMEM;
 	sideband->epoll_fd = -1;
 	sideband->ring_bytes = ring_bytes ? ring_bytes : default_ring_bytes();
-	sideband->wake_bytes = wake_bytes;
+	sideband->wake_bytes = wake_bytes ? wake_bytes : WAKE_BYTES_DEFAULT;
 	if (sideband->ring_bytes < RING_BYTES_MIN ||
 	    (sideband->ring_bytes & (sideband->ring_bytes - 1)))
 		return -EINVAL;

@@ -31,7 +31,7 @@ struct fp_sideband;
 typedef int (*fp_event_fn)(const struct fp_event *event, void *context);
 
 // ring_bytes per CPU (power of two of pages; 0: default). The descriptor becomes readable with every
-// wake_bytes that a CPU adds; 0: half a ring. Errors: -errno of perf_event_open/mmap.
+// wake_bytes that a CPU adds, or half a ring; 0: default. Errors: -errno of perf_event_open/mmap.
 int fp_sideband_open_waking(uint32_t ring_bytes, uint32_t wake_bytes, struct fp_sideband **ret);
 static inline int fp_sideband_open(uint32_t ring_bytes, struct fp_sideband **ret)
 {

@@ -3,7 +3,7 @@
 # that follow one another in one pid. FP_TEST_FULL in the environment makes the runs long.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-foreach(name compile_storm short_lived pid_reuse)
+foreach(name compile_storm exec_storm short_lived pid_reuse)
   add_test(NAME e2e_${name}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/${name}.py
       --build ${CMAKE_BINARY_DIR})

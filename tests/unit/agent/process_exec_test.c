@@ -182,9 +182,8 @@ static void test_named_before_it_is_mapped(void **state)
 	assert_string_equal(view.files[view.executable_file].name, "/bin/new");
 }
 
-static void test_named_by_what_it_maps_meanwhile(void **state)
+static void expect_named_by_what_it_maps(struct fp_stack_record record)
 {
-	struct fp_stack_record record = child_executes();
 	struct fp_process_view view;
 
 	let_be_found((struct fp_event){ .kind = FP_EVENT_MMAP,
@@ -197,6 +196,19 @@ static void test_named_by_what_it_maps_meanwhile(void **state)
 	assert_int_equal(fp_process_table_view(table, &record, &view), 0);
 	assert_string_equal(view.executable, "new");
 	assert_int_equal(view.count, 0); // at the time of the record
+}
+
+static void test_named_by_what_it_maps_meanwhile(void **state)
+{
+	expect_named_by_what_it_maps(child_executes());
+}
+
+static void test_maps_and_ends_meanwhile(void **state)
+{
+	struct fp_stack_record record = child_executes();
+
+	child_ends();
+	expect_named_by_what_it_maps(record);
 }
 
 static void test_ends_before_it_is_mapped(void **state)
@@ -224,6 +236,8 @@ int main(void)
 		     test_named_before_it_is_mapped),
 		CASE("a mapping that comes while the name is read gives it",
 		     test_named_by_what_it_maps_meanwhile),
+		CASE("so does one of a program that has ended by then",
+		     test_maps_and_ends_meanwhile),
 		CASE("who ended before it was mapped has no name", test_ends_before_it_is_mapped),
 	};
 
