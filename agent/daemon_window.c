@@ -129,35 +129,26 @@ void fp_daemon_window_close(struct fp_daemon *daemon)
 		fp_daemon_window_deliver(daemon, profile);
 }
 
-static int spool_module(const char *module, const uint8_t *id, size_t id_len, const char *text,
-			size_t size, void *context)
+static int spool_table(const char *module, const uint8_t *id, size_t id_len, const char *text,
+		       size_t size, void *context)
 {
 	struct fp_daemon *daemon = context;
-	char path[96];
+	char path[96] = "[kernel]";
+	int r;
 
-	snprintf(path, sizeof(path), "[%.80s]", module);
-	fp_spool_put_symbols(daemon->spool, id, id_len, path, text, size);
-	return 0; // one module's table is no reason to leave out the others
+	if (module)
+		snprintf(path, sizeof(path), "[%.80s]", module);
+	r = fp_spool_put_symbols(daemon->spool, id, id_len, path, text, size);
+	return module ? 0 : r; // one module's table is no reason to leave out the others
 }
 
 // The collector names kernel frames from these; each build is written once.
 void fp_daemon_spool_kernel_tables(struct fp_daemon *daemon)
 {
 	const struct fp_kernel_map *map = fp_session_kernel_map(daemon->session);
-	struct fp_buf text FP_AUTOBUF = { 0 };
-	const uint8_t *id;
-	size_t id_len;
-	int r;
+	int r =
+	    map && fp_kernel_map_usable(map) ? fp_kernel_map_tables(map, spool_table, daemon) : 0;
 
-	if (!map || !fp_kernel_map_usable(map))
-		return;
-	id = fp_kernel_map_build_id(map, &id_len);
-	r = id && id_len ? fp_kernel_map_table(map, &text) : -ENOENT;
-	if (r == 0)
-		r = fp_spool_put_symbols(daemon->spool, id, id_len, "[kernel]",
-					 (const char *)text.data, text.len);
-	if (r == 0)
-		r = fp_kernel_map_module_tables(map, spool_module, daemon);
 	if (r < 0)
 		fp_warn("the kernel's symbol table could not be spooled, continuing without: %s",
 			strerror(-r));

@@ -33,10 +33,11 @@ uint32_t fp_kernel_map_skip(const struct fp_kernel_map *map, const uint64_t *add
 // interrupt. The frames after it are of what was interrupted.
 uint32_t fp_kernel_map_interrupt(const struct fp_kernel_map *map, const uint64_t *addresses,
 				 uint32_t count);
-// The symbol table of the kernel image as the collector wants it (profile/symbols.h:
-// `<hex offset from _stext> <name>` lines), text symbols only; and per module.
-int fp_kernel_map_table(const struct fp_kernel_map *map, struct fp_buf *ret_text);
-typedef int (*fp_module_table_fn)(const char *module, const uint8_t *id, size_t id_len,
+// The symbol tables of the kernel image and of its modules, as far as they have a build-ID, as the
+// collector wants them (profile/symbols.h: `<hex offset from the start> <name>` lines), text symbols
+// only. module is NULL for the image, which comes first. One reading of kallsyms, some 100 ms. What
+// fn returns below 0 ends it and is returned. -EPERM: the map is not usable. -ENOENT: the image has no
+// build-ID.
+typedef int (*fp_kernel_table_fn)(const char *module, const uint8_t *id, size_t id_len,
 				  const char *text, size_t size, void *context);
-int fp_kernel_map_module_tables(const struct fp_kernel_map *map, fp_module_table_fn fn,
-				void *context);
+int fp_kernel_map_tables(const struct fp_kernel_map *map, fp_kernel_table_fn fn, void *context);

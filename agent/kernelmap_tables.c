@@ -11,46 +11,14 @@ static bool is_padding(const struct fp_kallsym *symbol)
 	return strncmp(symbol->name, "__pfx_", 6) == 0;
 }
 
-struct image_table {
+struct tables {
 	const struct fp_kernel_map *map;
-	struct fp_buf *text;
+	struct fp_buf image;
+	struct fp_buf *modules; // one per module of the map
+	size_t last;		// kallsyms lists module by module
 };
 
-static int on_image_symbol(const struct fp_kallsym *symbol, void *context)
-{
-	struct image_table *table = context;
-
-	if (symbol->module || !fp_kallsym_is_text(symbol) || is_padding(symbol) ||
-	    symbol->address < table->map->text_start || symbol->address >= table->map->text_end)
-		return 0;
-	return fp_buf_printf(table->text, "%" PRIx64 " %s\n",
-			     symbol->address - table->map->text_start, symbol->name);
-}
-
-int fp_kernel_map_table(const struct fp_kernel_map *map, struct fp_buf *ret_text)
-{
-	FP_AUTOBUF struct fp_buf text = { 0 };
-	struct image_table table = { map, &text };
-	int r;
-
-	if (!fp_kernel_map_usable(map))
-		return -EPERM;
-	r = fp_kallsyms_read(map->root, on_image_symbol, &table);
-	if (r < 0)
-		return r;
-	fp_buf_free(ret_text);
-	*ret_text = text;
-	text = (struct fp_buf){ 0 };
-	return 0;
-}
-
-struct module_tables {
-	const struct fp_kernel_map *map;
-	struct fp_buf *texts; // one per module of the map
-	size_t last;	      // kallsyms lists module by module
-};
-
-static size_t module_index(struct module_tables *tables, const char *name)
+static size_t module_index(struct tables *tables, const char *name)
 {
 	const struct fp_kernel_map *map = tables->map;
 
@@ -62,57 +30,66 @@ static size_t module_index(struct module_tables *tables, const char *name)
 	return tables->last;
 }
 
-static int on_module_symbol(const struct fp_kallsym *symbol, void *context)
+static int add(struct fp_buf *text, const struct fp_kallsym *symbol, uint64_t start, uint64_t end)
 {
-	struct module_tables *tables = context;
-	const struct fp_kernel_module *module;
+	if (symbol->address < start || symbol->address >= end)
+		return 0;
+	return fp_buf_printf(text, "%" PRIx64 " %s\n", symbol->address - start, symbol->name);
+}
+
+static int on_symbol(const struct fp_kallsym *symbol, void *context)
+{
+	struct tables *tables = context;
+	const struct fp_kernel_map *map = tables->map;
 	size_t i;
 
-	if (!symbol->module || !fp_kallsym_is_text(symbol) || is_padding(symbol))
+	if (!fp_kallsym_is_text(symbol) || is_padding(symbol))
 		return 0;
+	if (!symbol->module)
+		return add(&tables->image, symbol, map->text_start, map->text_end);
 	i = module_index(tables, symbol->module);
-	if (i == tables->map->modules_count)
+	if (i == map->modules_count)
 		return 0;
-	module = &tables->map->modules[i];
-	if (symbol->address < module->start || symbol->address >= module->end)
-		return 0;
-	return fp_buf_printf(&tables->texts[i], "%" PRIx64 " %s\n", symbol->address - module->start,
-			     symbol->name);
+	return add(&tables->modules[i], symbol, map->modules[i].start, map->modules[i].end);
 }
 
-static int hand_out(const struct module_tables *tables, fp_module_table_fn fn, void *context)
+// Without a build-ID nobody could tell whose table it is.
+static int hand_out(const struct tables *tables, fp_kernel_table_fn fn, void *context)
 {
-	for (size_t i = 0; i < tables->map->modules_count; i++) {
-		const struct fp_kernel_module *module = &tables->map->modules[i];
-		int r;
+	const struct fp_kernel_map *map = tables->map;
+	size_t id_len;
+	const uint8_t *id = fp_kernel_map_build_id(map, &id_len);
+	int r = id && id_len ? fn(NULL, id, id_len, (const char *)tables->image.data,
+				  tables->image.len, context)
+			     : -ENOENT;
 
-		// Without a build-ID nobody could tell whose table it is.
-		if (module->build_id_len == 0 || tables->texts[i].len == 0)
-			continue;
-		r = fn(module->name, module->build_id, module->build_id_len,
-		       (const char *)tables->texts[i].data, tables->texts[i].len, context);
-		if (r < 0)
-			return r;
+	for (size_t i = 0; i < map->modules_count && r >= 0; i++) {
+		const struct fp_kernel_module *module = &map->modules[i];
+		const struct fp_buf *text = &tables->modules[i];
+
+		if (module->build_id_len && text->len)
+			r = fn(module->name, module->build_id, module->build_id_len,
+			       (const char *)text->data, text->len, context);
 	}
-	return 0;
+	return r;
 }
 
-int fp_kernel_map_module_tables(const struct fp_kernel_map *map, fp_module_table_fn fn,
-				void *context)
+int fp_kernel_map_tables(const struct fp_kernel_map *map, fp_kernel_table_fn fn, void *context)
 {
-	struct module_tables tables = { .map = map };
+	struct tables tables = { .map = map };
 	int r;
 
 	if (!fp_kernel_map_usable(map))
 		return -EPERM;
-	tables.texts = calloc(map->modules_count + 1, sizeof(*tables.texts));
-	if (!tables.texts)
+	tables.modules = calloc(map->modules_count + 1, sizeof(*tables.modules));
+	if (!tables.modules)
 		return -ENOMEM;
-	r = fp_kallsyms_read(map->root, on_module_symbol, &tables);
+	r = fp_kallsyms_read(map->root, on_symbol, &tables);
 	if (r >= 0)
 		r = hand_out(&tables, fn, context);
 	for (size_t i = 0; i < map->modules_count; i++)
-		fp_buf_free(&tables.texts[i]);
-	free(tables.texts);
+		fp_buf_free(&tables.modules[i]);
+	free(tables.modules);
+	fp_buf_free(&tables.image);
 	return r;
 }

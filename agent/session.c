@@ -24,6 +24,17 @@
 #define WAKE_BYTES	 128u
 #define WAKE_INTERVAL_MS 8
 #define PRELOAD_NS	 (5 * FP_NS_PER_S)
+// Rings of process events take of the memory that a user without CAP_IPC_LOCK may lock, 516 KiB per
+// CPU and then RLIMIT_MEMLOCK: those beside the daemon's are small.
+#define SNAPSHOT_RING_BYTES (128u * 1024)
+
+static uint32_t event_ring_bytes(const struct fp_session *session)
+{
+	uint32_t bytes = fp_sideband_default_ring_bytes();
+
+	return session->config.sampler.tgid && bytes > SNAPSHOT_RING_BYTES ? SNAPSHOT_RING_BYTES
+									   : bytes;
+}
 
 static int watch(struct fp_session *session, int fd)
 {
@@ -124,8 +135,8 @@ static int open_parts(struct fp_session *session, struct fp_refusal *refusal)
 		fp_refusal_explain(error, "reading the kernel's symbol table", refusal);
 		return error;
 	}
-	error =
-	    fp_sideband_open_waking(0, session->config.unwind ? WAKE_BYTES : 0, &session->sideband);
+	error = fp_sideband_open_waking(
+	    event_ring_bytes(session), session->config.unwind ? WAKE_BYTES : 0, &session->sideband);
 	if (error) {
 		fp_refusal_explain(error, "opening the process-event stream", refusal);
 		return error;

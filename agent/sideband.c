@@ -186,8 +186,7 @@ int fp_sideband_sync_cpus(struct fp_sideband *sideband)
 	return (int)cpus.count;
 }
 
-// 8 MiB at most over all CPUs, as long as a ring stays useful.
-static uint32_t default_ring_bytes(void)
+uint32_t fp_sideband_default_ring_bytes(void)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	uint32_t bytes = RING_BYTES_DEFAULT;
@@ -205,7 +204,7 @@ int fp_sideband_open_waking(uint32_t ring_bytes, uint32_t wake_bytes, struct fp_
 	if (!sideband)
 		return -ENOMEM;
 	sideband->epoll_fd = -1;
-	sideband->ring_bytes = ring_bytes ? ring_bytes : default_ring_bytes();
+	sideband->ring_bytes = ring_bytes ? ring_bytes : fp_sideband_default_ring_bytes();
 	sideband->wake_bytes = wake_bytes ? wake_bytes : WAKE_BYTES_DEFAULT;
 	if (sideband->ring_bytes < RING_BYTES_MIN ||
 	    (sideband->ring_bytes & (sideband->ring_bytes - 1)))

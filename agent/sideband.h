@@ -30,6 +30,8 @@ struct fp_event {
 struct fp_sideband;
 typedef int (*fp_event_fn)(const struct fp_event *event, void *context);
 
+// 8 MiB at most over all CPUs, as long as a ring stays useful.
+uint32_t fp_sideband_default_ring_bytes(void);
 // ring_bytes per CPU (power of two of pages; 0: default). The descriptor becomes readable with every
 // wake_bytes that a CPU adds, or half a ring; 0: default. Errors: -errno of perf_event_open/mmap.
 int fp_sideband_open_waking(uint32_t ring_bytes, uint32_t wake_bytes, struct fp_sideband **ret);

@@ -8,8 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
-// The agent says how it goes every second, and needs a moment for loading and ending.
-#define LINE_TIMEOUT_MS 20000
+// The agent says how it goes every second, and needs a moment for loading and ending; many seconds
+// where the host is too busy for it.
+#define LINE_TIMEOUT_MS 60000
 #define BATCH_MAX	(64ULL << 20)
 
 static int ask(struct fp_agent_link *link, const struct fp_snapshot_options *options)

@@ -26,7 +26,11 @@ class Watch:
     def __enter__(self):
         self.collector.start()
         self.since = time.time() - 60
-        self.agent.__enter__()
+        try:
+            self.agent.__enter__()
+        except BaseException:
+            self.collector.kill()
+            raise
         return self
 
     def __exit__(self, *exception):

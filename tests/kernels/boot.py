@@ -17,6 +17,7 @@ import kernel
 SKIP = 77
 LIMIT_S = 1000  # some 100 s on an idle host
 TAIL_LINES = 40
+PRINTED_MAX = 4000  # characters of stacks
 
 TREE = "server_loop;"
 PATHS = [TREE + path for path in (
@@ -161,8 +162,10 @@ def check_within(report, what, value_ns, least_ns, most_ns, share=OFF_CPU_SHARE)
 def check_taken(report, name):
     report.ran(f"{name}.attached", f"{name}: a snapshot through the daemon begins")
     summary = report.text(f"{name}.summary")
-    report.check("; 0 lost." in summary and "Frames that cannot be named" not in summary,
-                 f"{name}: it loses no interval and all frames are in files with a build-ID")
+    whole = "; 0 lost." in summary and "Frames that cannot be named" not in summary
+    report.check(whole, f"{name}: it loses no interval and all frames are in files with a build-ID")
+    if not whole:
+        print(summary, report.text(f"{name}.stacks")[:PRINTED_MAX], sep="\n")
 
 
 def check_waits(report, name, blocked, *ready, frozen=False):
