@@ -154,8 +154,8 @@ fall_asleep() {
 
 asleep() { # asleep NAME
   local name=$1 sleeping
+  section "$name.before" cat /proc/uptime # the first thread waits for the snapshot to attach, too
   attach "$name" --off-cpu sleeper --seconds 4
-  section "$name.before" cat /proc/uptime
   fall_asleep >/tmp/asleep 2>&1 &
   sleeping=$!
   watch "$name"
