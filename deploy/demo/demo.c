@@ -15,8 +15,9 @@
 
 #define NOINLINE    __attribute__((noinline))
 #define UNIT_ROUNDS 800000 // about a millisecond
-#define IDLE_MS	    20
-#define DISK_MS	    50
+#define IDLE_US_MIN 10000
+#define IDLE_US_MAX 30000
+#define DISK_US	    50000
 
 static volatile sig_atomic_t stopping;
 static _Thread_local volatile uint64_t sink;
@@ -79,22 +80,27 @@ static NOINLINE void handle_request(void)
 
 // The system call itself is made one level further down than the function that should be
 // seen waiting: a libc built without frame pointers hides its direct caller.
-static NOINLINE void pause_ms(long milliseconds)
+static NOINLINE void pause_us(long microseconds)
 {
-	struct timespec time = { .tv_sec = 0, .tv_nsec = milliseconds * 1000000 };
+	struct timespec time = { .tv_sec = 0, .tv_nsec = microseconds * 1000 };
 	syscall(SYS_nanosleep, &time, NULL);
 	sink++;
 }
 
+// Requests come at no fixed interval: a sampler's ticks could keep step with one, and meet the same
+// part of every third request.
 static NOINLINE void wait_for_request(void)
 {
-	pause_ms(IDLE_MS);
+	static uint32_t seed = 1;
+
+	seed = seed * 1664525 + 1013904223;
+	pause_us(IDLE_US_MIN + (seed >> 8) % (IDLE_US_MAX - IDLE_US_MIN));
 	sink++;
 }
 
 static NOINLINE void wait_for_disk(void)
 {
-	pause_ms(DISK_MS);
+	pause_us(DISK_US);
 	sink++;
 }
 
