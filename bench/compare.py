@@ -333,6 +333,7 @@ def parse():
 
 
 def main():
+    measure.end_in_order()
     arguments = parse()
     if os.geteuid() != 0:
         say("compare.py: BPF needs root; run it with sudo")

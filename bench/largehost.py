@@ -21,7 +21,6 @@ import argparse
 import contextlib
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
@@ -148,7 +147,7 @@ def main():
     if os.geteuid() != 0 or reason is not None:
         say("largehost.py: " + (reason or "BPF needs root; run it with sudo"))
         return 5
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all is put back
+    measure.end_in_order()
     results = {}
     with measure.BpfStats(), setting(MAP_COUNT, arguments.mappings + 1000), \
             setting(PID_MAX, arguments.processes + 12768):

@@ -137,6 +137,7 @@ HEADER = ["Hz", "load", "host busy %", "samples/s", "ns/sample", "switches/s", "
 
 
 def main():
+    measure.end_in_order()
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=tools.ROOT / "build" / "release")

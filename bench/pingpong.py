@@ -312,6 +312,7 @@ def parse():
 
 
 def main():
+    measure.end_in_order()
     arguments = parse()
     if os.geteuid() != 0:
         say("pingpong.py: BPF needs root; run it with sudo")

@@ -443,6 +443,7 @@ def parse():
 
 
 def main():
+    measure.end_in_order()
     options = parse()
     if os.geteuid() != 0:
         sys.exit("unwindcompare.py: BPF needs root; run it with sudo")
