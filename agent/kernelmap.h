@@ -7,7 +7,6 @@
 // Threads: one owner.
 #pragma once
 
-#include "common/buf.h"
 #include "proto/profile.h"
 
 struct fp_kernel_map;

@@ -226,7 +226,7 @@ int fp_process_read_name(struct fp_process_table *table, struct fp_process *proc
 	if (table->catch_up)
 		r = table->catch_up(table->catch_up_context);
 	if (r < 0 || fp_process_newest(process)->from_ns != exec_ns ||
-	    !awaits_name(fp_process_newest(process)->set))
+	    !fp_process_is_sure(table, process) || !awaits_name(fp_process_newest(process)->set))
 		return r;
 	return set_executable(table, fp_process_newest(process)->set, &path);
 }

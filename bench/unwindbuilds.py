@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+from measure import end_in_order
+
 SOURCE = r"""
 #include <time.h>
 #define CAT_(a, b) a##b
@@ -106,6 +108,7 @@ def report(options, unwind):
 
 
 def main():
+    end_in_order()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--builds", type=int, default=500)

@@ -88,7 +88,12 @@ class Agent:
         self.write_config()
         with open(self.log, "ab") as log:
             self.child = subprocess.Popen(self.command(), stdout=log, stderr=log)
-        wait_for(self.is_ready, "the agent is ready")
+        try:
+            wait_for(self.is_ready, "the agent is ready")
+        except BaseException:
+            self.child.kill()  # nobody else would end it
+            self.child.wait()
+            raise
         return self
 
     def is_ready(self):

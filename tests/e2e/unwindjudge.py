@@ -169,7 +169,7 @@ class KernelJudgement:
 
     def kind(self, record, stop):
         shipped = record.addresses[: len(record.frames)]
-        binds = binds_at_first_call(stop) # then ours is the one that is held against the code
+        binds = binds_at_first_call(stop)  # then ours is the one that is held against the code
         reference = (stop.ours if binds else stop.reference).frames
         by_table = record.by_table >= len(record.addresses) - 1
         if shipped == reference and record.end in WHOLE_ENDS:
