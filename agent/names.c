@@ -93,7 +93,7 @@ int fp_names_open_with(const struct fp_names_options *options, fp_names_start_fn
 	TAILQ_INIT(&names->needy);
 	TAILQ_INIT(&names->to_seal);
 	names->identities = FP_HASHMAP_INIT(struct fp_identity_key, struct fp_identity_entry *);
-	names->hung_places = FP_HASHMAP_INIT(uint64_t, struct fp_hung_place);
+	names->hung_places = FP_HASHMAP_INIT(uint64_t, struct fp_blame);
 	names->watches = FP_HASHMAP_INIT(uint32_t, struct fp_watch *);
 	names->jit_names = FP_HASHMAP_INIT(struct fp_jit_key, struct fp_jit_name);
 	names->scan_ns = UINT64_MAX;

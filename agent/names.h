@@ -7,7 +7,7 @@
 // may block in a file system that never answers; the *symbols role* (agent/symbolrole.h) has no
 // rights at all, gets descriptors and parses. Each works on one request at a time under a
 // deadline; one that misses it, or dies, is killed, counted and started again, and what it
-// choked on is not asked again.
+// choked on is left alone for a while, each time longer.
 // Stage: beside resolve. One client serves all sessions of a process.
 // Trust: both children's answers are checked as foreign input. Threads: one owner, no locks.
 #pragma once
@@ -106,7 +106,7 @@ void fp_names_end_epoch(struct fp_names *names, struct fp_names_reader *reader, 
 
 // The table as text (fp_symbolizer_add_table in profile/symbols.h), or an error: -ENOENT the file
 // cannot be had any more, -EPERM others than root may write it, -ENODATA it has no symbols,
-// -EBADMSG not an ELF file or another build.
+// -EBADMSG not an ELF file, another build, or nobody survived reading it.
 typedef void (*fp_names_table_fn)(const struct fp_build *build, int error,
 				  const struct fp_buf *text, void *context);
 // A file without start, end, device and inode stands for whatever lies at its name, below the root
@@ -120,8 +120,9 @@ int fp_names_table(struct fp_names *names, const struct fp_names_file *file,
 // The table (struct fp_unwind_table, bpf/abi.h), borrowed for the call; its bytes are ours alone
 // and have passed fp_unwind_table_check. Or an error: -ENOENT, -EPERM as for a symbol table, -ENOENT also
 // of a file that is another build; -ENODATA the file has no call frame information, -ENOTSUP it is not of x86-64, -EFBIG its table
-// would be too large, -EBADMSG no ELF file, or the role did not survive it,
-// -ETIMEDOUT opening it took longer than request_deadline_ns, or reading it five times as long.
+// would be too large, -EBADMSG no ELF file. Both of these
+// may be the host's fault: -ETIMEDOUT opening it took longer than request_deadline_ns, or reading it
+// five times as long, -EOWNERDEAD the child that read it has ended.
 typedef void (*fp_names_unwind_fn)(const struct fp_build *build, int error,
 				   const struct fp_buf *table, void *context);
 struct fp_names_unwind_wish {

@@ -116,8 +116,10 @@ static int enqueue(struct fp_names *names, struct fp_identity_entry *entry,
 
 static bool is_settled(const struct fp_identity_entry *entry)
 {
-	return entry->culprit || (entry->state != FP_NAMES_PENDING &&
-				  fp_monotonic_ns() - entry->answered_ns < FRESH_NS);
+	uint64_t now_ns = fp_monotonic_ns();
+
+	return fp_blame_stands(&entry->blame, now_ns) ||
+	       (entry->state != FP_NAMES_PENDING && now_ns - entry->answered_ns < FRESH_NS);
 }
 
 int fp_names_want_identity(struct fp_names *names, const struct fp_names_file *file)
@@ -270,16 +272,21 @@ static void settle_error(struct fp_names *names, struct fp_identity_entry *entry
 			 const struct fp_names_result *result)
 {
 	bool is_refusal = !result->from_role && result->error == -EACCES;
+	bool choked = !result->from_role && fp_names_is_choking(result->error);
 
 	if (is_refusal && fp_names_is_denial(&names->operation.answer))
 		names->stats.denied++;
-	entry->culprit = result->error == -ETIMEDOUT || result->error == -EOWNERDEAD;
 	// A file that cannot be had any more keeps the answer it had.
-	if (result->error == -EALREADY || (entry->state == FP_NAMES_KNOWN && !result->from_role &&
-					   !is_refusal && !entry->culprit))
+	if (result->error == -EALREADY ||
+	    (entry->state == FP_NAMES_KNOWN && !result->from_role && !is_refusal && !choked)) {
 		entry->answered_ns = result->now_ns;
-	else
-		settle_none(names, entry, result->now_ns);
+		return;
+	}
+	settle_none(names, entry, result->now_ns);
+	if (!choked)
+		return;
+	fp_blame_add(&entry->blame, result->error, result->now_ns);
+	note_file(entry, &(struct fp_opener_answer){ 0 }); // to be read, changed or not
 }
 
 bool fp_names_identity_end(struct fp_names *names, const struct fp_names_result *result)

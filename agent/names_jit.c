@@ -159,7 +159,8 @@ int fp_names_want_jit(struct fp_names *names, const struct fp_names_process *pro
 	if (!fp_hashmap_put(&names->jit_names, &key, &inserted))
 		return -ENOMEM;
 	names->stats.jit_asked++;
-	if (watch->state == FP_WATCH_WAITING && now_ns - watch->asked_ns > ASK_AGAIN_NS)
+	if (watch->state == FP_WATCH_WAITING && now_ns - watch->asked_ns > ASK_AGAIN_NS &&
+	    !fp_blame_stands(&watch->blame, now_ns))
 		watch->due_ns = now_ns;
 	return push(names, watch, address);
 }

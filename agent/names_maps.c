@@ -281,6 +281,14 @@ void fp_watch_close_for_good(struct fp_names *names, struct fp_watch *watch)
 	fp_watch_satisfy(names, watch);
 }
 
+// Somebody died or hung over it, or had no room for it.
+static void blame_map(struct fp_names *names, struct fp_watch *watch, int error, uint64_t now_ns)
+{
+	fp_watch_close_for_good(names, watch);
+	fp_blame_add(&watch->blame, error, now_ns);
+	wait_until(names, watch, watch->blame.until_ns);
+}
+
 static void fail_open(struct fp_names *names, struct fp_watch *watch, int error, uint64_t now_ns)
 {
 	switch (error) {
@@ -296,7 +304,7 @@ static void fail_open(struct fp_names *names, struct fp_watch *watch, int error,
 		break;
 	case -ETIMEDOUT:
 	case -EOWNERDEAD:
-		fp_watch_close_for_good(names, watch);
+		blame_map(names, watch, error, now_ns);
 		break;
 	case -EPIPE:
 		if (watch->state != FP_WATCH_OPEN)
@@ -317,8 +325,9 @@ static void end_open(struct fp_names *names, const struct fp_names_result *resul
 	} else if (result->from_role) {
 		take_handle(names, names->operation.handle, watch); // and perhaps its map
 		set_drop(names, names->operation.handle, true);
-		names->stats.maps_refused++;
-		fp_watch_close_for_good(names, watch);
+		names->stats.maps_refused += !watch->counted;
+		watch->counted = true;
+		blame_map(names, watch, result->error, result->now_ns);
 	} else {
 		fail_open(names, watch, result->error, result->now_ns);
 	}
@@ -388,7 +397,7 @@ static bool end_lookup(struct fp_names *names, const struct fp_names_result *res
 		if (!operation->superseded)
 			keep_names(names, result);
 	} else if (!result->from_role) {
-		fp_watch_close_for_good(names, operation->watch); // died or hung over this map
+		blame_map(names, operation->watch, result->error, result->now_ns);
 	} else if (result->error == -ENOENT) {
 		fp_watch_close_map(names, operation->watch); // the role has no such map
 		wait_longer(names, operation->watch, result->now_ns);

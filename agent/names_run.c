@@ -11,7 +11,8 @@
 #include <sys/socket.h>
 
 #define HUNG_FIRST_NS	 (60 * FP_NS_PER_S)
-#define HUNG_MAX_NS	 (24 * 3600 * FP_NS_PER_S)
+#define DIED_FIRST_NS	 (5 * FP_NS_PER_S) // nobody has waited for it
+#define BLAME_MAX_NS	 (24 * 3600 * FP_NS_PER_S)
 #define UNWIND_DEADLINES 5
 #define NOTICES_MAX	 64 // of one request; it takes some ten
 
@@ -57,7 +58,7 @@ static uint32_t list_hung(const struct fp_names *names, uint64_t hung[FP_NAMES_H
 	while (count < FP_NAMES_HUNG_MAX &&
 	       fp_hashmap_next(&names->hung_places, &position, &key, &value)) {
 		memcpy(&hung[count], key, sizeof(hung[0]));
-		if (now_ns < ((const struct fp_hung_place *)value)->until_ns)
+		if (fp_blame_stands(value, now_ns))
 			count++;
 	}
 	return count;
@@ -109,11 +110,23 @@ int fp_names_ask_opener(struct fp_names *names, const struct fp_names_open_reque
 	return r;
 }
 
+void fp_blame_add(struct fp_blame *blame, int error, uint64_t now_ns)
+{
+	uint64_t first_ns = error == -ETIMEDOUT ? HUNG_FIRST_NS : DIED_FIRST_NS;
+
+	blame->delay_ns *= 2;
+	if (blame->delay_ns < first_ns)
+		blame->delay_ns = first_ns;
+	if (blame->delay_ns > BLAME_MAX_NS)
+		blame->delay_ns = BLAME_MAX_NS;
+	blame->until_ns = now_ns + blame->delay_ns;
+}
+
 bool fp_names_is_hung(const struct fp_names *names, uint64_t place, uint64_t now_ns)
 {
-	const struct fp_hung_place *hung = fp_hashmap_get(&names->hung_places, &place);
+	const struct fp_blame *blame = fp_hashmap_get(&names->hung_places, &place);
 
-	return hung && now_ns < hung->until_ns;
+	return blame && fp_blame_stands(blame, now_ns);
 }
 
 // A user can have any number of namespaces: they make room for one another, and for devices.
@@ -139,20 +152,16 @@ static void make_room(struct fp_names *names)
 // one place is later than the one before.
 static void note_hung(struct fp_names *names, uint64_t place, uint64_t now_ns)
 {
-	struct fp_hung_place *hung;
+	struct fp_blame *blame;
 
 	if (place == 0)
 		return;
 	if (names->hung_places.count >= FP_NAMES_HUNG_MAX &&
 	    !fp_hashmap_get(&names->hung_places, &place))
 		make_room(names);
-	hung = fp_hashmap_put(&names->hung_places, &place, NULL);
-	if (!hung)
-		return;
-	hung->delay_ns = hung->delay_ns ? 2 * hung->delay_ns : HUNG_FIRST_NS;
-	if (hung->delay_ns > HUNG_MAX_NS)
-		hung->delay_ns = HUNG_MAX_NS;
-	hung->until_ns = now_ns + hung->delay_ns;
+	blame = fp_hashmap_put(&names->hung_places, &place, NULL);
+	if (blame)
+		fp_blame_add(blame, -ETIMEDOUT, now_ns);
 }
 
 // Who has more mounts than can be read takes as much time at every try as one who hangs.

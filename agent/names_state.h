@@ -12,6 +12,7 @@
 #include "opener.h"
 #include "symbolrole.h"
 
+#include <errno.h>
 #include <sys/queue.h>
 
 #define FP_NAMES_IDENTITIES_MAX 16384u
@@ -24,6 +25,24 @@
 #define FP_NAMES_HUNG_MAX	FP_OPENER_HUNG_MAX
 #define FP_NAMES_PACKET_MAX	(sizeof(struct fp_role_packet) + FP_ROLE_PAYLOAD_MAX)
 
+// ---- blame ----
+
+// Somebody hung or died over it, which need not have been its fault: the host may have been busy,
+// or the child killed for want of memory. So it is left alone for a while, each time longer.
+struct fp_blame {
+	uint64_t until_ns, delay_ns;
+};
+// error: -ETIMEDOUT, or anything else for a death.
+void fp_blame_add(struct fp_blame *blame, int error, uint64_t now_ns);
+static inline bool fp_blame_stands(const struct fp_blame *blame, uint64_t now_ns)
+{
+	return now_ns < blame->until_ns;
+}
+static inline bool fp_names_is_choking(int error)
+{
+	return error == -ETIMEDOUT || error == -EOWNERDEAD;
+}
+
 // ---- names_identity ----
 
 struct fp_identity_key {
@@ -35,7 +54,8 @@ struct fp_identity_entry {
 	TAILQ_ENTRY(fp_identity_entry) queued;
 	struct fp_identity_key key;
 	enum fp_names_state state;
-	bool is_queued, culprit; // somebody hung or died over it
+	bool is_queued;
+	struct fp_blame blame;
 	struct fp_role_identity identity;
 	uint64_t answered_ns;
 	// Of the file as it was read, to see whether it still is the same.
@@ -44,16 +64,12 @@ struct fp_identity_entry {
 };
 TAILQ_HEAD(fp_identity_list, fp_identity_entry);
 
-struct fp_hung_place {
-	uint64_t until_ns, delay_ns; // until when nothing there is opened
-};
-
 // ---- names_jit ----
 
 enum fp_watch_state {
 	FP_WATCH_WAITING, // no map yet; looked for again at due_ns
 	FP_WATCH_OPEN,
-	FP_WATCH_CLOSED, // ended without one, refused, or a map that somebody choked on
+	FP_WATCH_CLOSED, // ended without one, or with one that was refused or choked on
 };
 
 enum fp_watch_end { // with any of them the map is not looked for any more
@@ -71,8 +87,9 @@ struct fp_watch {
 	struct fp_names_process process;
 	enum fp_watch_state state;
 	enum fp_watch_end ended;
-	bool to_seal;	   // among those
-	bool counted;	   // a refusal of it
+	bool to_seal; // among those
+	bool counted; // a refusal of it
+	struct fp_blame blame;
 	uint32_t handle;   // in the role, when OPEN
 	uint64_t id;	   // never used again, in keys of addresses
 	uint64_t due_ns;   // when to look (again)
@@ -148,7 +165,7 @@ struct fp_names {
 	struct fp_identity_list by_use; // of all
 	struct fp_identity_list queue;	// of those asked for
 	uint32_t queue_count;
-	struct fp_hashmap hung_places; // uint64_t, of agent/opener.h → fp_hung_place
+	struct fp_hashmap hung_places; // uint64_t, of agent/opener.h → fp_blame
 
 	struct fp_hashmap watches;	 // tgid → struct fp_watch *, the first of a chain
 	struct fp_watch_list watch_list; // by use, most recently used first

@@ -143,7 +143,10 @@ static int error_of(const struct fp_names *names, const struct fp_names_result *
 		return result->error;
 	if (result->error == -EACCES && names->operation.answer.refusal == FP_OPENER_OWNER)
 		return -EPERM;
-	return result->error == -EOWNERDEAD || result->error == -ETIMEDOUT ? -EBADMSG : -ENOENT;
+	if (!fp_names_is_choking(result->error))
+		return -ENOENT;
+	// Symbols are asked for again by the collector; whoever wants to walk asks again himself.
+	return names->operation.kind == FP_NAMES_UNWIND ? result->error : -EBADMSG;
 }
 
 // What is read is a copy that nobody else can change any more.
@@ -169,8 +172,6 @@ bool fp_names_table_end(struct fp_names *names, const struct fp_names_result *re
 
 	if (result->error == -EPIPE && !result->from_role)
 		return true; // still wanted
-	if (is_unwind && result->error == -ETIMEDOUT && !result->from_role)
-		error = -ETIMEDOUT; // it may have been the host
 	if (error == 0) {
 		if (result->argument > FP_NAMES_TABLE_MAX)
 			return false;

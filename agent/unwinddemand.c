@@ -271,7 +271,7 @@ static enum fp_stop lack_of(int error)
 
 static uint64_t retry_after_ns(const struct fp_unwind_build *build, int error)
 {
-	uint64_t delay_ns = error == -ETIMEDOUT ? SLOW_NS : GONE_NS;
+	uint64_t delay_ns = error == -ETIMEDOUT || error == -EOWNERDEAD ? SLOW_NS : GONE_NS;
 
 	if (build->lack == FP_STOP_NO_ROOM)
 		return 0; // until the next look at who could make room

@@ -167,6 +167,25 @@ static void test_file_that_is_gone(void **state)
 	assert_int_equal(at(build)->failures, 0);
 }
 
+// It may have been the host, or the kernel that killed the child for want of memory.
+static void test_child_that_hung_or_died(void **state)
+{
+	static const int errors[] = { -ETIMEDOUT, -EOWNERDEAD };
+
+	for (uint32_t i = 0; i < FP_ARRAY_SIZE(errors); i++) {
+		uint32_t build = met(10 + i, 1);
+
+		fp_unwind_demand_asked(demand, build);
+		fp_unwind_demand_failed(demand, build, errors[i], 0, now_ns);
+		map(build);
+		now_ns += 30 * S - 1;
+		assert_int_equal(next(9), FP_UNWIND_NONE);
+		now_ns++;
+		assert_int_equal(next(9), build);
+		load(build, 1);
+	}
+}
+
 static const struct {
 	int error;
 	enum fp_stop lack;
@@ -380,6 +399,8 @@ int main(void)
 		DEMAND_CASE("heat halves every minute", test_cools),
 		DEMAND_CASE("a file that is gone is looked for ever more rarely",
 			    test_file_that_is_gone),
+		DEMAND_CASE("what a child hung or died over is asked for after 30 s",
+			    test_child_that_hung_or_died),
 		DEMAND_CASE("what cannot change is left for an hour", test_what_cannot_change),
 		DEMAND_CASE("nobody goes when there is no need", test_nobody_goes_without_need),
 		DEMAND_CASE("the longest unseen goes first", test_longest_unseen_goes_first),
