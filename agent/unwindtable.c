@@ -230,6 +230,18 @@ static struct fp_unwind_code unknown_part(const struct fp_unwind_made *made,
 	return part;
 }
 
+static int lay_crt(const struct fp_unwind_sources *sources, struct fp_unwind_made *made)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < FP_UNWIND_CRT_FUNCTIONS; i++) {
+		const struct fp_unwind_code part = unknown_part(made, &sources->crt[i]);
+
+		r = lay_code(&part, made, fp_unwind_crt_rows);
+	}
+	return r;
+}
+
 int fp_unwind_table_of(const struct fp_unwind_sources *sources, struct fp_buf *ret)
 {
 	FP_CLEANUP(made_free) struct fp_unwind_made made = { 0 };
@@ -247,6 +259,8 @@ int fp_unwind_table_of(const struct fp_unwind_sources *sources, struct fp_buf *r
 	entry = unknown_part(&made, &sources->entry);
 	if (r == 0)
 		r = lay_code(&entry, &made, fp_unwind_entry_rows);
+	if (r == 0)
+		r = lay_crt(sources, &made);
 	return r < 0 ? r : fp_unwind_table_put(&made, ret);
 }
 
@@ -287,12 +301,18 @@ static struct fp_unwind_code code_of(const struct fp_unwind_sources *sources,
 
 static void find_code(const struct fp_elf *elf, struct fp_unwind_sources *sources)
 {
+	static const enum fp_elf_crt crt[FP_UNWIND_CRT_FUNCTIONS] = {
+		FP_ELF_CRT_INIT, FP_ELF_CRT_FINI, FP_ELF_CRT_INIT_ARRAY, FP_ELF_CRT_FINI_ARRAY
+	};
 	struct fp_elf_frames code;
 
 	if (fp_elf_plt_code(elf, &code) == 0 && code.address % 16 == 0)
 		sources->plt = code_of(sources, &code);
 	if (fp_elf_entry_code(elf, FP_UNWIND_ENTRY_MAX, &code) == 0)
 		sources->entry = code_of(sources, &code);
+	for (size_t i = 0; i < FP_UNWIND_CRT_FUNCTIONS; i++)
+		if (fp_elf_crt_code(elf, crt[i], FP_UNWIND_CRT_BYTES, &code) == 0)
+			sources->crt[i] = code_of(sources, &code);
 }
 
 static int make_of_elf(const struct fp_elf *elf, struct fp_buf *ret)

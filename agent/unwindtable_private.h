@@ -7,6 +7,7 @@
 
 #include "unwindcfi.h"
 #include "unwindcode.h"
+#include "unwindcrt.h"
 #include "unwindrows.h"
 #include "unwindrule.h"
 #include "unwindtable.h"
@@ -17,7 +18,8 @@ struct fp_unwind_sources {			  // of one file; borrowed
 	struct fp_cfi_section eh, debug;	  // size 0: there is none
 	const struct fp_symbol_segment *segments; // executable; offsets below 4 GiB
 	uint32_t segments_count;
-	struct fp_unwind_code plt, entry; // entry: from the entry point on
+	struct fp_unwind_code plt, entry;		    // entry: from the entry point on
+	struct fp_unwind_code crt[FP_UNWIND_CRT_FUNCTIONS]; // size 0: there is none
 	bool is_go;
 };
 // Errors: -ENODATA no entry describes code, -EFBIG too many rows, -ENOMEM.

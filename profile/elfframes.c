@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define SEGMENTS_MAX 256 // headers looked at; real files have some ten
+#define SEGMENTS_MAX 256		 // headers looked at; real files have some ten
+#define DYNAMIC_MAX  ((uint64_t)1 << 16) // bytes; likewise some 500
 
 bool fp_elf_is_x86_64(const struct fp_elf *elf)
 {
@@ -114,9 +115,10 @@ int fp_elf_plt_code(const struct fp_elf *elf, struct fp_elf_frames *ret)
 								  : 0;
 }
 
-int fp_elf_entry_code(const struct fp_elf *elf, size_t size, struct fp_elf_frames *ret)
+static int read_at(const struct fp_elf *elf, uint64_t address, size_t size,
+		   struct fp_elf_frames *ret)
 {
-	uint64_t address = elf->header.e_entry, before, left;
+	uint64_t before, left;
 	GElf_Phdr load;
 	Elf_Data *data;
 
@@ -132,6 +134,59 @@ int fp_elf_entry_code(const struct fp_elf *elf, size_t size, struct fp_elf_frame
 		return -EBADMSG;
 	*ret = (struct fp_elf_frames){ data->d_buf, data->d_size, address, false };
 	return 0;
+}
+
+int fp_elf_entry_code(const struct fp_elf *elf, size_t size, struct fp_elf_frames *ret)
+{
+	return read_at(elf, elf->header.e_entry, size, ret);
+}
+
+// ---- what runs first and last ----
+
+static const struct {
+	int64_t tag; // in the dynamic section, which files without section headers have as well
+	const char *section; // which those have that are linked statically
+	bool is_array;
+} crt[] = {
+	[FP_ELF_CRT_INIT] = { DT_INIT, ".init", false },
+	[FP_ELF_CRT_FINI] = { DT_FINI, ".fini", false },
+	[FP_ELF_CRT_INIT_ARRAY] = { DT_INIT_ARRAY, ".init_array", true },
+	[FP_ELF_CRT_FINI_ARRAY] = { DT_FINI_ARRAY, ".fini_array", true },
+};
+
+static uint64_t find_dynamic(const struct fp_elf *elf, int64_t tag)
+{
+	Elf_Data *data = NULL;
+	GElf_Phdr segment;
+	GElf_Dyn entry;
+
+	if (find_segment(elf, PT_DYNAMIC, 0, &segment))
+		data = elf_getdata_rawchunk(
+		    elf->elf, (int64_t)segment.p_offset,
+		    segment.p_filesz < DYNAMIC_MAX ? segment.p_filesz : DYNAMIC_MAX, ELF_T_DYN);
+	for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
+		if (entry.d_tag == tag)
+			return entry.d_un.d_ptr;
+	return 0;
+}
+
+int fp_elf_crt_code(const struct fp_elf *elf, enum fp_elf_crt which, size_t size,
+		    struct fp_elf_frames *ret)
+{
+	uint64_t address = find_dynamic(elf, crt[which].tag);
+	GElf_Shdr header;
+	size_t index;
+	int error;
+
+	if (!address && fp_elf_section_named(elf, crt[which].section, &index, &header))
+		address = header.sh_addr;
+	if (!crt[which].is_array)
+		return read_at(elf, address, size, ret);
+	error = read_at(elf, address, sizeof(address), ret);
+	if (error || ret->size < sizeof(address))
+		return error;
+	memcpy(&address, ret->bytes, sizeof(address));
+	return read_at(elf, le64toh(address), size, ret);
 }
 
 bool fp_elf_is_go(const struct fp_elf *elf)

@@ -27,5 +27,11 @@ int fp_elf_debug_frame(const struct fp_elf *elf, struct fp_elf_frames *ret);
 int fp_elf_plt_code(const struct fp_elf *elf, struct fp_elf_frames *ret);
 // The first bytes from the entry point on, at most size; none when it has none.
 int fp_elf_entry_code(const struct fp_elf *elf, size_t size, struct fp_elf_frames *ret);
+// What runs first when the file is loaded and last when it goes: _init, _fini, and the function that
+// comes first in .init_array, in .fini_array (System V gABI, "Initialization and Termination
+// Functions"). Likewise; of an array whose words the loader fills in, none.
+enum fp_elf_crt { FP_ELF_CRT_INIT, FP_ELF_CRT_FINI, FP_ELF_CRT_INIT_ARRAY, FP_ELF_CRT_FINI_ARRAY };
+int fp_elf_crt_code(const struct fp_elf *elf, enum fp_elf_crt which, size_t size,
+		    struct fp_elf_frames *ret);
 // The Go linker has made it, and so its .debug_frame.
 bool fp_elf_is_go(const struct fp_elf *elf);

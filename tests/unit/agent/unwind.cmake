@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What unwind tables are made of, and the tables.
 pkg_check_modules(DW REQUIRED IMPORTED_TARGET libdw)
-foreach(noun unwindcfi unwindform unwindtable unwindcheck)
+foreach(noun unwindcfi unwindform unwindtable unwindcheck unwindcrt)
   fp_unit_test(agent_${noun}_test SOURCES ${noun}_test.c unwind_sections.c LIBS fp_agent)
 endforeach()
 fp_unit_test(agent_unwindfile_test SOURCES unwindfile_test.c LIBS fp_agent)

@@ -99,7 +99,7 @@ int sections_table(const struct sections *sections, struct fp_buf *ret_table,
 {
 	const struct fp_symbol_segment code = { SECTIONS_OFFSET, SECTIONS_CODE_SIZE,
 						SECTIONS_ADDRESS };
-	const struct fp_unwind_sources sources = {
+	struct fp_unwind_sources sources = {
 		.eh = { .bytes = sections->bytes[SECTIONS_EH],
 			.size = sections->size[SECTIONS_EH],
 			.address = 0x500000,
@@ -113,7 +113,10 @@ int sections_table(const struct sections *sections, struct fp_buf *ret_table,
 		.entry = sections->entry,
 		.is_go = sections->is_go,
 	};
-	int r = fp_unwind_table_of(&sources, ret_table);
+	int r;
+
+	memcpy(sources.crt, sections->crt, sizeof(sources.crt));
+	r = fp_unwind_table_of(&sources, ret_table);
 
 	if (r == 0)
 		assert_int_equal(fp_unwind_table_check(ret_table->data, ret_table->len, ret_view),

@@ -19,7 +19,7 @@ struct sections {
 	size_t common[2]; // where the last common entry begins
 	bool by_zero;	  // .eh_frame ends at an entry of length 0
 	bool is_go;
-	struct fp_unwind_code plt, entry;
+	struct fp_unwind_code plt, entry, crt[FP_UNWIND_CRT_FUNCTIONS];
 };
 
 // A common entry as compilers write it: factors 1 and -8, CFA = rsp + 8, return address at

@@ -83,8 +83,8 @@ struct file {
 	Elf *elf;
 	Dwarf *dwarf;
 	Dwarf_CFI *eh, *debug;
-	GElf_Shdr plt; // size 0: none
-	uint64_t entry;
+	GElf_Shdr plt;		// size 0: none
+	uint64_t entry, crt[4]; // what runs first and last; 0: none
 	bool is_go;
 	struct fp_buf bytes;
 	struct fp_unwind_view view;
@@ -150,12 +150,21 @@ static bool address_of(Elf *elf, uint64_t offset, uint64_t *ret)
 	return false;
 }
 
+static bool begins_crt(const struct file *file, uint64_t address)
+{
+	for (size_t i = 0; i < FP_ARRAY_SIZE(file->crt); i++)
+		if (file->crt[i] && file->crt[i] == address)
+			return true;
+	return false;
+}
+
 static bool is_known_code(const struct file *file, uint32_t offset)
 {
 	uint64_t entry = 0;
 
 	for (uint32_t before = 0; before < 64 && before <= offset; before++)
-		if (address_of(file->elf, offset - before, &entry) && entry == file->entry)
+		if (address_of(file->elf, offset - before, &entry) &&
+		    (entry == file->entry || begins_crt(file, entry)))
 			return true;
 	return offset >= file->plt.sh_offset && offset - file->plt.sh_offset < file->plt.sh_size;
 }
@@ -182,6 +191,23 @@ static void compare_at(struct file *file, uint32_t offset)
 	file->counts[verdict]++;
 }
 
+static void note_crt(struct file *file, Elf_Scn *section, const GElf_Shdr *header, const char *name)
+{
+	static const char *const names[] = { ".init", ".fini", ".init_array", ".fini_array" };
+	Elf_Data *data;
+
+	for (size_t i = 0; i < FP_ARRAY_SIZE(names); i++) {
+		if (strcmp(name, names[i]) != 0)
+			continue;
+		file->crt[i] = header->sh_addr;
+		if (i < 2)
+			continue;
+		data = elf_rawdata(section, NULL);
+		assert_true(data && data->d_size >= sizeof(file->crt[i]));
+		memcpy(&file->crt[i], data->d_buf, sizeof(file->crt[i]));
+	}
+}
+
 static void find_sections(struct file *file)
 {
 	Elf_Scn *section = NULL;
@@ -199,6 +225,7 @@ static void find_sections(struct file *file)
 		name = elf_strptr(file->elf, names, found.sh_name);
 		if (name && strcmp(name, ".plt") == 0)
 			file->plt = found;
+		note_crt(file, section, &found, name ? name : "");
 		if (name && strcmp(name, ".gopclntab") == 0)
 			file->is_go = true;
 	}
