@@ -177,12 +177,21 @@ static void dequeue(struct fp_names *names, struct fp_identity_entry *entry)
 	release_file(&entry->file);
 }
 
+static void note_file(struct fp_identity_entry *entry, const struct fp_opener_answer *answer)
+{
+	entry->file_device = answer->device;
+	entry->file_inode = answer->inode;
+	entry->change_ns = answer->change_ns;
+	entry->size = answer->size;
+}
+
 static void settle_none(struct fp_names *names, struct fp_identity_entry *entry, uint64_t now_ns)
 {
 	if (entry->state == FP_NAMES_PENDING)
 		names->stats.identities_none++;
 	entry->state = FP_NAMES_NONE;
 	entry->answered_ns = now_ns;
+	note_file(entry, &(struct fp_opener_answer){ 0 }); // to be read next time, changed or not
 }
 
 static int ask(struct fp_names *names, struct fp_identity_entry *entry)
@@ -244,25 +253,18 @@ static bool take_identity(const struct fp_names_result *result, struct fp_role_i
 	return true;
 }
 
-static void note_file(struct fp_identity_entry *entry, const struct fp_opener_answer *answer)
-{
-	entry->file_device = answer->device;
-	entry->file_inode = answer->inode;
-	entry->change_ns = answer->change_ns;
-	entry->size = answer->size;
-}
-
 static void settle_answer(struct fp_names *names, struct fp_identity_entry *entry,
 			  const struct fp_names_result *result,
 			  const struct fp_role_identity *identity)
 {
-	note_file(entry, &names->operation.answer);
 	if (identity->kind == FP_BUILD_NONE) {
 		settle_none(names, entry, result->now_ns);
+		note_file(entry, &names->operation.answer);
 		return;
 	}
-	if (entry->state != FP_NAMES_KNOWN)
-		names->stats.identities_known++;
+	note_file(entry, &names->operation.answer);
+	names->stats.identities_known += !entry->was_known;
+	entry->was_known = true;
 	entry->state = FP_NAMES_KNOWN;
 	entry->identity = *identity;
 	entry->answered_ns = result->now_ns;
@@ -283,10 +285,8 @@ static void settle_error(struct fp_names *names, struct fp_identity_entry *entry
 		return;
 	}
 	settle_none(names, entry, result->now_ns);
-	if (!choked)
-		return;
-	fp_blame_add(&entry->blame, result->error, result->now_ns);
-	note_file(entry, &(struct fp_opener_answer){ 0 }); // to be read, changed or not
+	if (choked)
+		fp_blame_add(&entry->blame, result->error, result->now_ns);
 }
 
 bool fp_names_identity_end(struct fp_names *names, const struct fp_names_result *result)

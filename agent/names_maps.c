@@ -303,8 +303,10 @@ static void fail_open(struct fp_names *names, struct fp_watch *watch, int error,
 		refuse(names, watch, now_ns);
 		break;
 	case -ETIMEDOUT:
-	case -EOWNERDEAD:
+	case -EOWNERDEAD: // the file may have reached the role, in the place of another
+		take_handle(names, names->operation.handle, watch);
 		blame_map(names, watch, error, now_ns);
+		set_drop(names, names->operation.handle, true);
 		break;
 	case -EPIPE:
 		if (watch->state != FP_WATCH_OPEN)

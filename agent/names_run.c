@@ -114,6 +114,8 @@ void fp_blame_add(struct fp_blame *blame, int error, uint64_t now_ns)
 {
 	uint64_t first_ns = error == -ETIMEDOUT ? HUNG_FIRST_NS : DIED_FIRST_NS;
 
+	if (now_ns > blame->until_ns && now_ns - blame->until_ns > BLAME_MAX_NS)
+		blame->delay_ns = 0; // it has done well since
 	blame->delay_ns *= 2;
 	if (blame->delay_ns < first_ns)
 		blame->delay_ns = first_ns;
@@ -208,6 +210,7 @@ static void finish(struct fp_names *names, const struct fp_names_result *result)
 
 	if (!makes_sense) {
 		blamed.error = -EOWNERDEAD;
+		blamed.from_role = false;
 		end_of_kind(names, &blamed);
 	}
 	names->operation = (struct fp_names_operation){ 0 };

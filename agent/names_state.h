@@ -54,7 +54,7 @@ struct fp_identity_entry {
 	TAILQ_ENTRY(fp_identity_entry) queued;
 	struct fp_identity_key key;
 	enum fp_names_state state;
-	bool is_queued;
+	bool is_queued, was_known;
 	struct fp_blame blame;
 	struct fp_role_identity identity;
 	uint64_t answered_ns;

@@ -9,7 +9,7 @@
 
 enum effect { NONE, PUSHES_RBP, POPS_RBP, GROWS, SHRINKS, LEAVES };
 
-// As GCC's crtstuff.c and the C libraries' crti.S come out for x86-64 (Intel's manual, volume 2);
+// As GCC's crtstuff.c and the crti.s of glibc and musl come out for x86-64 (Intel's manual, volume 2);
 // what follows the bytes is an address or a number.
 static const struct instruction {
 	uint8_t length, size, bytes[4];
@@ -30,6 +30,8 @@ static const struct instruction {
 	{ 2, 2, { 0xff, 0xd0 }, NONE },		       // call *%rax
 	{ 1, 1, { 0x55 }, PUSHES_RBP },		       // push %rbp
 	{ 1, 1, { 0x5d }, POPS_RBP },		       // pop %rbp
+	{ 1, 1, { 0x50 }, GROWS },		       // push %rax
+	{ 1, 1, { 0x58 }, SHRINKS },		       // pop %rax
 	{ 4, 4, { 0x48, 0x83, 0xec, WORD }, GROWS },   // sub $8, %rsp
 	{ 4, 4, { 0x48, 0x83, 0xc4, WORD }, SHRINKS }, // add $8, %rsp
 	{ 1, 1, { 0xc3 }, LEAVES },		       // ret
@@ -128,7 +130,7 @@ int fp_unwind_crt_rows(const struct fp_unwind_code *function, struct fp_unwind_r
 	struct walk walk;
 	int r = 0;
 
-	if (!walk_function(function, &walk))
+	if (function->size == 0 || !walk_function(function, &walk))
 		return 0;
 	for (size_t i = 0; r == 0 && i < walk.count; i++) {
 		uint16_t number;

@@ -230,16 +230,27 @@ static struct fp_unwind_code unknown_part(const struct fp_unwind_made *made,
 	return part;
 }
 
+static int compare_code(const void *a, const void *b)
+{
+	const struct fp_unwind_code *x = a, *y = b;
+
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+// In one list: laying takes a look at all rows.
 static int lay_crt(const struct fp_unwind_sources *sources, struct fp_unwind_made *made)
 {
+	FP_AUTOUNWINDROWS struct fp_unwind_rows rows = { 0 };
+	struct fp_unwind_code parts[FP_UNWIND_CRT_FUNCTIONS];
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < FP_UNWIND_CRT_FUNCTIONS; i++) {
-		const struct fp_unwind_code part = unknown_part(made, &sources->crt[i]);
-
-		r = lay_code(&part, made, fp_unwind_crt_rows);
-	}
-	return r;
+	for (size_t i = 0; i < FP_UNWIND_CRT_FUNCTIONS; i++)
+		parts[i] = unknown_part(made, &sources->crt[i]);
+	qsort(parts, FP_UNWIND_CRT_FUNCTIONS, sizeof(parts[0]), compare_code);
+	for (size_t i = 0; r == 0 && i < FP_UNWIND_CRT_FUNCTIONS; i++)
+		if (rows.count == 0 || parts[i].offset >= rows.offsets[rows.count - 1])
+			r = fp_unwind_crt_rows(&parts[i], &made->rules, &rows);
+	return r < 0 ? r : lay(made, &rows);
 }
 
 int fp_unwind_table_of(const struct fp_unwind_sources *sources, struct fp_buf *ret)

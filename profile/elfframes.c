@@ -183,9 +183,11 @@ int fp_elf_crt_code(const struct fp_elf *elf, enum fp_elf_crt which, size_t size
 	if (!crt[which].is_array)
 		return read_at(elf, address, size, ret);
 	error = read_at(elf, address, sizeof(address), ret);
-	if (error || ret->size < sizeof(address))
+	if (error)
 		return error;
-	memcpy(&address, ret->bytes, sizeof(address));
+	address = 0;
+	if (ret->size == sizeof(address))
+		memcpy(&address, ret->bytes, sizeof(address));
 	return read_at(elf, le64toh(address), size, ret);
 }
 

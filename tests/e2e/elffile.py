@@ -49,6 +49,21 @@ class ElfFile:
                 return address, size
         return 0, 0
 
+    def word(self, address):
+        """The 8 bytes at an address as a number; 0 where the file has none."""
+        for kind, _, start, begin, _, size, *_ in self.segments:
+            if kind == 1 and begin <= address <= begin + size - 8:
+                return struct.unpack_from("<Q", self.data, start + address - begin)[0]
+        return 0
+
+    @functools.cached_property
+    def first_and_last(self):
+        """Addresses of what the C library's and the compiler's crt files have run before and after
+        everything else: _init, _fini, frame_dummy, __do_global_dtors_aux."""
+        code = [self.section(name)[0] for name in (".init", ".fini")]
+        arrays = [self.section(name)[0] for name in (".init_array", ".fini_array")]
+        return [address for address in code + [self.word(array) for array in arrays] if address]
+
     def address(self, offset):
         """Address of a file offset as the segments map it, or None."""
         for kind, _, start, address, _, size, *_ in self.segments:

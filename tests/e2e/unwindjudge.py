@@ -16,6 +16,8 @@ from elffile import elf
 AGREE_SHARE = 0.995
 MANY = 2000  # stacks, of which that share is asked for; of fewer, chance decides as well
 ENTRY_AT, ENTRY_BYTES = 24, 64  # e_entry in an ELF header; code at an entry point
+CRT_BYTES = 64  # of a function that runs first or last; the longest has 53
+CRT_CALLERS = ("ld-linux", "libc.so")  # _dl_init, _dl_fini, __libc_start_main
 STOPPED = 3  # enum fp_away_reason in bpf/abi.h
 COUNTED_SHARE = 0.98  # of the stops are among the intervals that the agent counted
 WHOLE_ENDS = ("root", "outermost")
@@ -72,6 +74,26 @@ def binds_at_first_call(stop):
         follows_plt_call(stop.maps, stop.ours.frames[known])
 
 
+def runs_first_or_last(stop):
+    """The reference ends in a function of the crt files, and ours with who calls those."""
+    known = len(stop.reference.frames)
+    if not 0 < known < len(stop.ours.frames) or stop.ours.end != unwindstops.WHOLE or \
+            stop.ours.frames[:known] != stop.reference.frames:
+        return False
+    address = stop.ours.frames[known - 1] - (known > 1)
+    row = stop.maps.at(address)
+    file = elf(row.path) if row else None
+    at = file.address(address - row.start + row.offset) if file else None
+    return at is not None and \
+        any(0 <= at - first < CRT_BYTES for first in file.first_and_last) and \
+        stop.maps.place(stop.ours.frames[known])[0].startswith(CRT_CALLERS)
+
+
+def goes_further(stop):
+    """Ours is the one that is held against the code."""
+    return binds_at_first_call(stop) or runs_first_or_last(stop)
+
+
 # (what it is, a predicate over a stop that disagrees), the first that holds counts.
 EXPLAINED = [
     ("no entry covers the code where programs begin (the dynamic linker's _start): ours knows that "
@@ -80,6 +102,9 @@ EXPLAINED = [
      both_end_without_entry),
     ("the dynamic linker binds a function at its first call: the reference ends there, ours goes on "
      "to the call of the function's entry in the PLT", binds_at_first_call),
+    ("no entry covers the code that runs first and last (_init, _fini, frame_dummy, "
+     "__do_global_dtors_aux): the reference ends there, ours goes on to the caller",
+     runs_first_or_last),
     ("the C++ runtime is about to leave for a handler: until it is there, its own frame is made "
      "over into the handler's, which no entry describes", in_file("libgcc_s.so")),
 ]
@@ -169,17 +194,17 @@ class KernelJudgement:
 
     def kind(self, record, stop):
         shipped = record.addresses[: len(record.frames)]
-        binds = binds_at_first_call(stop)  # then ours is the one that is held against the code
-        reference = (stop.ours if binds else stop.reference).frames
+        further = goes_further(stop)
+        reference = (stop.ours if further else stop.reference).frames
         by_table = record.by_table >= len(record.addresses) - 1
         if shipped == reference and record.end in WHOLE_ENDS:
-            return "of a known class" if binds else "agree"
+            return "of a known class" if further else "agree"
         if shipped == reference[: len(shipped)]:
             if record.end == "depth":
                 return "agree"
             if record.end not in WHOLE_ENDS:
                 return "end early and say so"
-        if not binds and explained(stop):
+        if not further and explained(stop):
             return "of a known class"
         if not by_table and in_order(shipped, reference):
             return "lack callers, by frame pointer"

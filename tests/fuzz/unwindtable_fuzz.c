@@ -4,7 +4,7 @@
 // everything that finds the sections; else the input is the sections themselves:
 //   u8 form | u16 bytes of .eh_frame | .eh_frame | .debug_frame
 // form: 1 .eh_frame ends at a length of zero, 2 of Go, 4 .debug_frame is a PLT's code instead, 8
-// or that of the entry point.
+// or that of the entry point, 16 or what runs last.
 // Code lies in two segments, as that of tests/programs/unwindcases.c in the first. A table that comes out passes the
 // agent's check; the input as a table is refused or can be looked up in.
 #include "fuzz.h"
@@ -18,6 +18,7 @@
 #define IS_GO	     2
 #define IS_PLT	     4
 #define IS_ENTRY     8
+#define IS_CRT	     16
 
 static const struct fp_symbol_segment segments[] = { { 0x1000, 0x12000, 0x1000 },
 						     { 0x20000, 0x20000, 0x420000 } };
@@ -75,6 +76,8 @@ static void try_sections(const uint8_t *data, size_t size)
 		sources.plt = (struct fp_unwind_code){ data + 3 + eh, size - 3 - eh, 0x2000 };
 	else if (data[0] & IS_ENTRY)
 		sources.entry = (struct fp_unwind_code){ data + 3 + eh, size - 3 - eh, 0x2000 };
+	else if (data[0] & IS_CRT)
+		sources.crt[3] = (struct fp_unwind_code){ data + 3 + eh, size - 3 - eh, 0x2000 };
 	else
 		sources.debug = (struct fp_cfi_section){ .bytes = data + 3 + eh,
 							 .size = size - 3 - eh,

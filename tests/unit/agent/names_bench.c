@@ -77,7 +77,7 @@ static size_t answer_role(const struct fp_role_packet *request, enum bench_child
 		answer.as.role.head.serial += 7;
 	if (fault == BENCH_WRONG)
 		answer.as.role.identity.id_len = FP_BUILD_ID_MAX + 1;
-	return sizeof(answer.as.role);
+	return sizeof(answer.as.role.head) + sizeof(answer.as.role.identity); // without padding
 }
 
 static void misbehave(int socket_fd, enum bench_child fault, bool is_opener)

@@ -187,64 +187,6 @@ static void maps_are_opened_again_when_the_role_has_died(void **state)
 	bench_remove_perf_map(process.tgid);
 }
 
-static struct fp_watch *only_watch(struct bench *bench)
-{
-	struct fp_watch *watch = TAILQ_FIRST(&bench->names->watch_list);
-
-	assert_non_null(watch);
-	assert_null(TAILQ_NEXT(watch, by_use));
-	return watch;
-}
-
-// The child is killed while it is asked about this map: not before, not after.
-static void die_over_it(struct bench *bench, struct fp_names_child *child,
-			const struct fp_names_process *process, enum fp_names_kind kind)
-{
-	uint64_t starts = child->starts;
-
-	end_epoch(bench);
-	kill(child->pid, SIGSTOP);
-	assert_int_equal(fp_names_want_jit(bench->names, process, 0x1000), 0);
-	fp_names_pump(bench->names);
-	assert_int_equal(bench->names->operation.kind, kind);
-	kill(child->pid, SIGKILL);
-	bench_settle(bench);
-	while (child->starts == starts)
-		fp_names_settle(bench->names, FP_NS_PER_MS);
-	end_epoch(bench);
-}
-
-static void assert_left_alone_for(struct bench *bench, const struct fp_names_process *process,
-				  uint64_t seconds)
-{
-	struct fp_watch *watch = only_watch(bench);
-
-	assert_string_equal(bench_name(bench, process, 0x1000), "");
-	assert_int_equal(watch->blame.delay_ns, seconds * FP_NS_PER_S);
-	assert_int_equal(watch->due_ns, watch->blame.until_ns);
-	end_epoch(bench);
-	watch->blame.until_ns = watch->due_ns = bench->names->scan_ns = 0;
-	assert_string_equal(bench_name(bench, process, 0x1000), "name");
-}
-
-// Somebody else may have killed it: the kernel for want of memory, most of all.
-static void a_map_over_which_a_child_died_is_opened_again_after_a_while(void **state)
-{
-	struct bench *bench = *state;
-	struct fp_names_process process = bench_process((uint32_t)getpid());
-
-	bench_open(bench);
-	bench_write_perf_map(process.tgid, "1000 100 name\n");
-	assert_string_equal(bench_name(bench, &process, 0x1000), "name");
-	die_over_it(bench, &bench->names->role, &process, FP_NAMES_MAP_LOOKUP);
-	assert_left_alone_for(bench, &process, 5);
-	look_again(bench);
-	die_over_it(bench, &bench->names->opener, &process, FP_NAMES_MAP_OPEN);
-	assert_left_alone_for(bench, &process, 10);
-	assert_int_equal(bench_stats(bench).maps_open, 1);
-	bench_remove_perf_map(process.tgid);
-}
-
 static void the_map_used_longest_ago_makes_room(void **state)
 {
 	enum { COUNT = FP_NAMES_MAPS_MAX + 8 };
@@ -429,7 +371,6 @@ int main(void)
 		ON_BENCH(two_programs_of_one_process_do_not_share_names),
 		ON_BENCH(another_process_of_the_same_pid_has_no_map_here),
 		ON_BENCH(maps_are_opened_again_when_the_role_has_died),
-		ON_BENCH(a_map_over_which_a_child_died_is_opened_again_after_a_while),
 		ON_BENCH(the_map_used_longest_ago_makes_room),
 		ON_BENCH(what_is_watched_is_bounded),
 		ON_BENCH(nothing_is_looked_for_where_the_setting_says_so),

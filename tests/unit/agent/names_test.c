@@ -195,48 +195,6 @@ static void no_child_can_make_the_client_wait_or_believe(void **state)
 	}
 }
 
-// Killed for want of memory, say, while it looked at a file that was known and has not changed.
-static void a_file_that_was_known_is_known_again_after_a_death_over_it(void **state)
-{
-	struct bench *bench = *state;
-	struct fp_build build = { 0 };
-	struct bench_file file;
-
-	bench_open(bench);
-	bench_map(bench, "file", "text", &file);
-	assert_int_equal(bench_identify(bench, &file, &build), FP_NAMES_KNOWN);
-	make_old(bench);
-	kill(bench->names->opener.pid, SIGSTOP);
-	assert_int_equal(fp_names_want_identity(bench->names, &file.file), 0);
-	fp_names_pump(bench->names);
-	assert_int_equal(bench->names->operation.kind, FP_NAMES_IDENTIFY);
-	kill(bench->names->opener.pid, SIGKILL);
-	bench_settle(bench);
-	assert_int_equal(fp_names_identity(bench->names, &file.file, &build), FP_NAMES_NONE);
-	pass_blame(bench);
-	make_old(bench);
-	assert_int_equal(bench_identify(bench, &file, &build), FP_NAMES_KNOWN);
-	bench_unmap(&file);
-}
-
-static void each_blame_lasts_longer_than_the_one_before(void **state)
-{
-	const uint64_t now_ns = 1000 * FP_NS_PER_S, day_ns = 24 * 3600 * FP_NS_PER_S;
-	struct fp_blame blame = { 0 };
-
-	assert_false(fp_blame_stands(&blame, now_ns));
-	fp_blame_add(&blame, -EOWNERDEAD, now_ns);
-	assert_true(fp_blame_stands(&blame, now_ns + 5 * FP_NS_PER_S - 1));
-	assert_false(fp_blame_stands(&blame, now_ns + 5 * FP_NS_PER_S));
-	fp_blame_add(&blame, -EOWNERDEAD, now_ns);
-	assert_int_equal(blame.until_ns, now_ns + 10 * FP_NS_PER_S);
-	fp_blame_add(&blame, -ETIMEDOUT, now_ns);
-	assert_int_equal(blame.until_ns, now_ns + 60 * FP_NS_PER_S);
-	for (int i = 0; i < 100; i++)
-		fp_blame_add(&blame, -ETIMEDOUT, now_ns);
-	assert_int_equal(blame.until_ns, now_ns + day_ns);
-}
-
 static void a_device_on_which_somebody_hung_is_left_alone_for_a_while(void **state)
 {
 	struct bench *bench = *state;
@@ -306,8 +264,6 @@ int main(void)
 		ON_BENCH(the_queue_of_files_is_bounded_and_says_so),
 		ON_BENCH(what_is_remembered_of_files_is_bounded),
 		ON_BENCH(no_child_can_make_the_client_wait_or_believe),
-		ON_BENCH(a_file_that_was_known_is_known_again_after_a_death_over_it),
-		cmocka_unit_test(each_blame_lasts_longer_than_the_one_before),
 		ON_BENCH(a_device_on_which_somebody_hung_is_left_alone_for_a_while),
 		ON_BENCH(who_hangs_nowhere_blames_this_file_alone),
 		ON_BENCH(settling_waits_no_longer_than_its_budget),

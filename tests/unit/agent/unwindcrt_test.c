@@ -51,6 +51,8 @@ static const struct crt_case {
 	  " 100:8 108:16 11a:8 11b:-", 0 },
 	{ "_fini", BYTES(ENDBR64, GROW, SHRINK, RET), " 100:8 108:16 10c:8 10d:-", 0 },
 
+	{ "_fini of musl", BYTES(0x50, 0x58, RET), " 100:8 101:16 102:8 103:-", 0 },
+
 	{ "one with an instruction that such functions have not", BYTES(ENDBR64, 0x41, 0x54, RET),
 	  "", 0 },
 	{ "one that is cut off", BYTES(ENDBR64, GROW, SHRINK), "", 0 },
@@ -130,6 +132,10 @@ static void two_that_are_one_function_are_known_once(void **state)
 
 	sections->crt[0] = sections->crt[3] = sections->crt[2];
 	sections_assert(sections, "0:8 10:- 100:8 10e:16 134:8 135:-");
+	sections->crt[0].offset += 0x10; // one that begins within another
+	sections_assert(sections, "0:8 10:- 100:8 10e:16 134:8 135:-");
+	sections->crt[0].offset += 0x25; // and where another ends
+	sections_assert(sections, "0:8 10:- 100:8 10e:16 134:8 143:16 169:8 16a:-");
 }
 
 int main(void)
