@@ -8,14 +8,11 @@ import os
 import pathlib
 import sys
 
-from reference import Agent, Check, arguments, full, skip_unless_live, snapshot, value_on
+from reference import (Agent, Check, arguments, full, skip_unless_live, snapshot, value_on,
+                       with_all_switches)
 
 TOLERANCE = 0.01
 LOST_NONE = "; 0 lost."  # in the snapshot's summary: intervals dropped
-# Likewise: on some virtual machines the kernel tells no program of some switches, so that returns are
-# not seen (docs/decisions.md, 14). Of which stack such intervals are the summary does not know. A run
-# that says so is made anew when its numbers are wrong, so many times.
-NOT_CLOSED, RUNS = "(not closed)", 3
 KINDS = ("nanosleep", "futex", "pipe", "poll")
 HOOKS = ("irq_work", "sched_exit_tp", "fexit", "way_out")
 KERNEL_SIDE = {  # a kernel function that must be on the stack above the wait
@@ -57,14 +54,7 @@ def agent_with(build, hook):
 
 
 def check_run(check, build, seconds, migrate, agent=None):
-    for run in range(RUNS):
-        trial = Check()
-        words = check_once(trial, build, seconds, migrate, agent)
-        if not trial.failures or NOT_CLOSED not in words:
-            break
-        if run + 1 < RUNS:
-            print("-- again, since some switches were not seen")
-    check.failures += trial.failures
+    with_all_switches(check, lambda trial: check_once(trial, build, seconds, migrate, agent))
 
 
 def check_once(check, build, seconds, migrate, agent):

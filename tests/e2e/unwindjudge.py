@@ -75,18 +75,20 @@ def binds_at_first_call(stop):
 
 
 def runs_first_or_last(stop):
-    """The reference ends in a function of the crt files, and ours with who calls those."""
-    known = len(stop.reference.frames)
-    if not 0 < known < len(stop.ours.frames) or stop.ours.end != unwindstops.WHOLE or \
-            stop.ours.frames[:known] != stop.reference.frames:
+    """The reference ends in a function of the crt files or, led on by the frame pointer, lacks its
+    caller. Ours goes on with who calls those."""
+    theirs, ours = list(stop.reference.frames), list(stop.ours.frames)
+    known = next((i for i, pair in enumerate(zip(theirs, ours)) if len(set(pair)) > 1), len(theirs))
+    if not 0 < known < len(ours) or stop.ours.end != unwindstops.WHOLE or \
+            theirs[known:] not in ([], ours[known + 1 :]):
         return False
-    address = stop.ours.frames[known - 1] - (known > 1)
+    address = ours[known - 1] - (known > 1)
     row = stop.maps.at(address)
     file = elf(row.path) if row else None
     at = file.address(address - row.start + row.offset) if file else None
     return at is not None and \
         any(0 <= at - first < CRT_BYTES for first in file.first_and_last) and \
-        stop.maps.place(stop.ours.frames[known])[0].startswith(CRT_CALLERS)
+        stop.maps.place(ours[known])[0].startswith(CRT_CALLERS)
 
 
 def goes_further(stop):
@@ -103,7 +105,7 @@ EXPLAINED = [
     ("the dynamic linker binds a function at its first call: the reference ends there, ours goes on "
      "to the call of the function's entry in the PLT", binds_at_first_call),
     ("no entry covers the code that runs first and last (_init, _fini, frame_dummy, "
-     "__do_global_dtors_aux): the reference ends there, ours goes on to the caller",
+     "__do_global_dtors_aux): the reference ends there or lacks the caller, ours has it",
      runs_first_or_last),
     ("the C++ runtime is about to leave for a handler: until it is there, its own frame is made "
      "over into the handler's, which no entry describes", in_file("libgcc_s.so")),

@@ -28,11 +28,13 @@ function cpuSeconds() {
   return (used.user + used.system) / 1e6;
 }
 
+// No two turns need be of one length: a sampler could keep step with them.
 function oneTurn() {
+  const part = 5 + Math.floor(Math.random() * 11);
   const began = cpuSeconds();
-  for (let i = 0; i < 30; i++) total += hotSum(30000);
+  for (let i = 0; i < 3 * part; i++) total += hotSum(30000);
   const middle = cpuSeconds();
-  for (let i = 0; i < 10; i++) total += warmSum(30000);
+  for (let i = 0; i < part; i++) total += warmSum(30000);
   spent.hot += middle - began;
   spent.warm += cpuSeconds() - middle;
 }
