@@ -26,20 +26,19 @@ public class JitLoad {
         return sum;
     }
 
-    // No two turns need be of one length: a sampler could keep step with them.
     static void oneTurn(int count) {
-        int part = 5 + (int) (Math.random() * 11);
         long began = THREADS.getCurrentThreadCpuTime();
-        for (int i = 0; i < 3 * part; i++) total += hotSum(count);
+        for (int i = 0; i < 30; i++) total += hotSum(count);
         long middle = THREADS.getCurrentThreadCpuTime();
-        for (int i = 0; i < part; i++) total += warmSum(count);
+        for (int i = 0; i < 10; i++) total += warmSum(count);
         hotSeconds += (middle - began) / 1e9;
         warmSeconds += (THREADS.getCurrentThreadCpuTime() - middle) / 1e9;
     }
 
     static void workFor(double seconds) {
         long end = System.nanoTime() + (long) (seconds * 1e9);
-        while (System.nanoTime() < end) oneTurn(COUNT);
+        // No two turns need be of one length: a sampler could keep step with them.
+        while (System.nanoTime() < end) oneTurn(COUNT / 2 + (int) (Math.random() * COUNT));
     }
 
     public static void main(String[] arguments) throws IOException, InterruptedException {
