@@ -120,9 +120,9 @@ int fp_names_table(struct fp_names *names, const struct fp_names_file *file,
 // The table (struct fp_unwind_table, bpf/abi.h), borrowed for the call; its bytes are ours alone
 // and have passed fp_unwind_table_check. Or an error: -ENOENT, -EPERM as for a symbol table, -ENOENT also
 // of a file that is another build; -ENODATA the file has no call frame information, -ENOTSUP it is not of x86-64, -EFBIG its table
-// would be too large, -EBADMSG no ELF file. Both of these
-// may be the host's fault: -ETIMEDOUT opening it took longer than request_deadline_ns, or reading it
-// five times as long, -EOWNERDEAD the child that read it has ended.
+// would be too large, -EBADMSG no ELF file. And what may be the host's fault: -ETIMEDOUT opening it
+// took longer than request_deadline_ns, or reading it five times as long, -EOWNERDEAD the child that
+// read it has ended.
 typedef void (*fp_names_unwind_fn)(const struct fp_build *build, int error,
 				   const struct fp_buf *table, void *context);
 struct fp_names_unwind_wish {

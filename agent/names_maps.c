@@ -284,7 +284,8 @@ void fp_watch_close_for_good(struct fp_names *names, struct fp_watch *watch)
 // Somebody died or hung over it, or had no room for it.
 static void blame_map(struct fp_names *names, struct fp_watch *watch, int error, uint64_t now_ns)
 {
-	fp_watch_close_for_good(names, watch);
+	fp_watch_close_map(names, watch);
+	fp_watch_satisfy(names, watch);
 	fp_blame_add(&watch->blame, error, now_ns);
 	wait_until(names, watch, watch->blame.until_ns);
 }

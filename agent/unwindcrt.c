@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwindcrt.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define WORD	    8

@@ -5,7 +5,7 @@
 # user-space sources in the build's compile_commands.json; tests and benchmarks, which
 # repeat themselves on purpose, are left out. Naming files as further arguments checks those
 # alone. The static analyzer looks at each function by itself; with FP_TEST_FULL=1 through calls as
-# well, which takes seven times as long.
+# well, which takes five times as long.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy) || {

@@ -6,25 +6,43 @@ all the time that a wait took and that without what the thread spent on a CPU or
 
 import os
 import pathlib
+import re
 import sys
 
-from reference import (Agent, Check, arguments, full, skip_unless_live, snapshot, value_on,
-                       with_all_switches)
+from reference import Agent, Check, arguments, full, skip_unless_live, snapshot, value_on
 
 TOLERANCE = 0.01
 LOST_NONE = "; 0 lost."  # in the snapshot's summary: intervals dropped
+# On some virtual machines the kernel tells no program of some switches (docs/decisions.md, 14): the
+# summary says of how many intervals the end was not seen, but not of which stacks they were.
+NOT_CLOSED = re.compile(r"([\d,]+) \(not closed\)")
+LONGEST_WAIT = 1.5  # of the mean: sleeper's wait_length
 KINDS = ("nanosleep", "futex", "pipe", "poll")
 HOOKS = ("irq_work", "sched_exit_tp", "fexit", "way_out")
 KERNEL_SIDE = {  # a kernel function that must be on the stack above the wait
     "nanosleep": "nanosleep", "futex": "futex", "pipe": "pipe_read", "poll": "poll"}
 
 
-def check_kind(check, entry, stacks):
+class Unseen(Exception):
+    """A wait has too little, but no more is missing than the summary says was not seen."""
+
+
+def judge_missing(entry, seen, least, words):
+    found = NOT_CLOSED.search(words)
+    intervals = int(found[1].replace(",", "")) if found else 0
+    if seen < least <= seen + intervals * LONGEST_WAIT * entry["off_cpu_ns"] / entry["waits"]:
+        raise Unseen(f"wait_{entry['kind']}: {least - seen:.0f} ns too few, "
+                     f"{intervals} intervals not closed")
+
+
+def check_kind(check, entry, stacks, words):
     kind, most = entry["kind"], entry["off_cpu_ns"]
     other = entry["on_cpu_ns"] + entry["preempted_ns"]
     path = f"sleep_driver_{kind};wait_{kind}"
     seen = value_on(stacks, path)
-    check(most - other - TOLERANCE * most <= seen <= most + TOLERANCE * most,
+    least = most - other - TOLERANCE * most
+    judge_missing(entry, seen, least, words)
+    check(least <= seen <= most + TOLERANCE * most,
           f"'{path}': {seen / 1e9:.4f} s of {most / 1e9:.4f} s, "
           f"{100 * (seen / most - 1):+.3f} %, {entry['waits']} waits, "
           f"{entry['migrated']} ended on another CPU; on one {entry['on_cpu_ns'] / 1e9:.4f} s, "
@@ -54,22 +72,29 @@ def agent_with(build, hook):
 
 
 def check_run(check, build, seconds, migrate, agent=None):
-    with_all_switches(check, lambda trial: check_once(trial, build, seconds, migrate, agent))
+    try:
+        check_once(check, build, seconds, migrate, agent)
+    except Unseen as unseen:
+        print(f"-- again: {unseen}", flush=True)
+        try:
+            check_once(check, build, seconds, migrate, agent)
+        except Unseen as again:
+            check(False, f"twice: {again}")
 
 
 def check_once(check, build, seconds, migrate, agent):
+    failures = check.failures
     truth, stacks, words = snapshot(build, "sleeper", ["--migrate"] if migrate else [], seconds,
                                 "--off-cpu", agent=agent)
     kinds = {entry["kind"]: entry for entry in truth["kinds"]}
     for kind in KINDS:
-        check_kind(check, kinds[kind], stacks)
+        check_kind(check, kinds[kind], stacks, words)
     moved = sum(kinds[kind]["migrated"] for kind in KINDS)
     if migrate and len(os.sched_getaffinity(0)) > 1:
         check(moved > 10, f"the sleepers really moved ({moved} waits)")
     check(LOST_NONE in words, "the snapshot lost no interval")
-    if check.failures:
+    if check.failures > failures:
         print(f"-- the snapshot said\n{words}")
-    return words
 
 
 def main():

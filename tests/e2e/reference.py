@@ -32,23 +32,6 @@ class Check:
         return holds
 
 
-# On some virtual machines the kernel tells no program of some switches, so that returns are not seen
-# (docs/decisions.md, 14): then the summary says so, but not which stacks that time is missing from.
-NOT_CLOSED, RUNS = "(not closed)", 3
-
-
-def with_all_switches(check, run):
-    """Calls run(check), which returns a snapshot's summary; again, when something does not hold and
-    the summary says that switches were not seen. The last run is the one that counts."""
-    for left in reversed(range(RUNS)):
-        trial = Check()
-        words = run(trial)
-        if not left or not trial.failures or NOT_CLOSED not in words:
-            break
-        print("-- again, since some switches were not seen", flush=True)
-    check.failures += trial.failures
-
-
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, required=True)
