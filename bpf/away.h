@@ -47,9 +47,8 @@ struct {
 
 /* What this CPU's programs hand on to one another. */
 struct cpu_state {
-	u64 lots;	/* state of the generator of random numbers */
-	u64 clock_read; /* see switch_time */
-	struct fp_offset clock_offset;
+	u64 lots;		       /* state of the generator of random numbers */
+	struct fp_offset clock_offset; /* see switch_time */
 	/* What a task counts for that has come back, until the hook in its context takes its
 	 * stack: in part or not at all 0. */
 	u64 blocked_value, ready_value, waker_value;
@@ -229,32 +228,27 @@ static __always_inline u32 task_state(struct task_struct *task)
 	return (u32)BPF_CORE_READ(old, state);
 }
 
-#define CLOCK_READ_NS 4000000ULL /* how long an offset is good for */
-
 /*
  * The time of this switch, CLOCK_MONOTONIC. Reading that clock is the dearest part of a run, above
  * all in a virtual machine, and the scheduler has just read its own: rq->clock, of this CPU. What
- * lies between the two is found out now and then.
+ * lies between the two is found out now and then. Where an idle CPU goes to work the scheduler keeps
+ * to the time of the wake-up (it marks its clock as not to be read again, RQCF_REQ_SKIP), which is
+ * early by some microseconds and can be by 100: there the clock is read.
  */
 static __always_inline u64 switch_time(struct cpu_state *cpu, struct task_struct *prev)
 {
-	u64 clock, elapsed, reading;
+	u64 clock, now;
 
-	if (!bpf_core_field_exists(prev->se.cfs_rq) ||
+	if (!prev->pid || !bpf_core_field_exists(prev->se.cfs_rq) ||
 	    !bpf_core_field_exists(prev->se.cfs_rq->rq) ||
 	    !bpf_core_field_exists(prev->se.cfs_rq->rq->clock))
 		return bpf_ktime_get_ns();
 	clock = prev->se.cfs_rq->rq->clock;
-	elapsed = clock - cpu->clock_read;
-	if (elapsed >= CLOCK_READ_NS) {
-		reading = bpf_ktime_get_ns() - clock;
-		if (cpu->clock_read)
-			fp_offset_read(&cpu->clock_offset, reading, elapsed);
-		else
-			cpu->clock_offset.value = reading;
-		cpu->clock_read = clock;
-	}
-	return clock + cpu->clock_offset.value;
+	if (!fp_offset_due(&cpu->clock_offset, clock))
+		return clock + cpu->clock_offset.value;
+	now = bpf_ktime_get_ns();
+	fp_offset_read(&cpu->clock_offset, clock, now);
+	return now;
 }
 
 /* Every interval, kept or not: what the estimates can be held against. */

@@ -124,6 +124,11 @@ static __always_inline enum fp_outcome take_departure(struct task_struct *task, 
 		return FP_OUTCOME_NOT_BLOCKED;
 	elapsed = fp_away_elapsed(ret->word, now);
 	if (elapsed < 0) {
+		/* The window was cut after the scheduler read its clock. */
+		now = bpf_ktime_get_ns();
+		elapsed = fp_away_elapsed(ret->word, now);
+	}
+	if (elapsed < 0) {
 		if (elapsed < -CLOCKS_APART_NS)
 			return FP_OUTCOME_CLOCK_BACKWARDS;
 		elapsed = 0;

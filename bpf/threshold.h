@@ -94,7 +94,9 @@ static inline __attribute__((always_inline)) fp_u64 fp_weight_raised(fp_u64 weig
 /* See struct fp_durations. */
 static inline __attribute__((always_inline)) fp_u32 fp_duration_bucket(fp_u64 duration_ns)
 {
-	fp_u64 rest = duration_ns / 1000;
+	/* BPF divides where native code multiplies, at every switch: by 2^38 / 1000 rounded up, which
+	 * is exact over 32 bits. */
+	fp_u64 rest = duration_ns >> 32 ? duration_ns / 1000 : duration_ns * 274877907 >> 38;
 	fp_u32 bucket = 0;
 
 	if (rest >> 32)
@@ -124,38 +126,57 @@ static inline __attribute__((always_inline)) fp_u32 fp_duration_bucket(fp_u64 du
 }
 
 /*
- * The offset from one clock to another, found out anew now and then, `elapsed` ns after the last
- * time. The second clock is read after the first, so a reading can be late, when something came
- * between them, but never early: downwards it is believed at once, upwards by no more than two
- * clocks may drift apart (1 in 1,024). If several in a row are later than that, the clocks were
- * set apart, and the least late of them is believed.
+ * The offset from one clock to another, found out anew now and then. The second clock is read after
+ * the first, so a reading can be late, when something came between them, but never early:
+ * downwards it is believed at once, upwards by no more than two clocks may drift apart (1 in 1,024)
+ * in the time since the last. What is later than that, or comes after so long a time that this
+ * would say little, is not believed alone: the least late of FP_OFFSET_READINGS close to one another
+ * is. All zero: not known yet.
  */
 struct fp_offset {
-	fp_u64 value;
-	fp_u64 late_least; /* of the late readings in a row */
-	fp_u64 late_count;
+	fp_u64 value;  /* second clock less first */
+	fp_u64 read;   /* the first clock when it was found out, or the first of `wanted` taken */
+	fp_u64 least;  /* of the readings taken so far */
+	fp_u64 wanted; /* more readings until it is known; 0: it is */
 };
 
-#define FP_OFFSET_LATE_MOST 8
+#define FP_OFFSET_READINGS 4
+#define FP_OFFSET_GOOD_NS  4000000ULL
+#define FP_OFFSET_DRIFT_NS 16000000ULL /* so at most 16 us too late */
 
-static inline __attribute__((always_inline)) void fp_offset_read(struct fp_offset *offset,
-								 fp_u64 reading, fp_u64 elapsed)
+/* Whether both clocks are to be read; else the second is at `clock` + value. */
+static inline __attribute__((always_inline)) int fp_offset_due(const struct fp_offset *offset,
+							       fp_u64 clock)
 {
-	fp_u64 most = offset->value + (elapsed >> 10);
+	return offset->wanted || clock - offset->read >= FP_OFFSET_GOOD_NS;
+}
 
-	if ((long long)(reading - most) <= 0) {
-		offset->value = reading;
-		offset->late_count = 0;
+/* The first clock was at `clock`, and then the second at `second`. */
+static inline __attribute__((always_inline)) void fp_offset_read(struct fp_offset *offset,
+								 fp_u64 clock, fp_u64 second)
+{
+	fp_u64 reading = second - clock, elapsed = clock - offset->read;
+
+	if (elapsed > FP_OFFSET_DRIFT_NS) {
+		offset->wanted = FP_OFFSET_READINGS;
+	} else if (!offset->wanted) {
+		if ((long long)(reading - offset->value - (elapsed >> 10)) <= 0) {
+			offset->value = reading;
+			offset->read = clock;
+			return;
+		}
+		offset->wanted = FP_OFFSET_READINGS;
+	}
+	if (offset->wanted == FP_OFFSET_READINGS) {
+		offset->read = clock;
+		offset->least = reading;
+	} else if ((long long)(reading - offset->least) < 0) {
+		offset->least = reading;
+	}
+	if (--offset->wanted)
 		return;
-	}
-	if (!offset->late_count || (long long)(reading - offset->late_least) < 0)
-		offset->late_least = reading;
-	offset->late_count++;
-	offset->value = most;
-	if (offset->late_count >= FP_OFFSET_LATE_MOST) {
-		offset->value = offset->late_least;
-		offset->late_count = 0;
-	}
+	offset->value = offset->least;
+	offset->read = clock;
 }
 
 /*

@@ -104,16 +104,49 @@ static void say_rate(const struct fp_summary *summary)
 		fp_buf_printf(summary->text, " on %" PRIu64 " CPU%s", cpus, cpus == 1 ? "" : "s");
 }
 
+// "cpu.dropped.map_full" → "map full", "switch_in.missed.not_closed" → "not closed";
+// NULL for other counters.
+static const char *dropped_reason(const struct fp_summary *summary,
+				  const struct fp_named_counter *row)
+{
+	const char *name = fp_profile_str(summary->profile, row->name);
+	const char *dropped = strstr(name, ".dropped."), *missed = strstr(name, ".missed.");
+
+	if (row->value == 0)
+		return NULL;
+	if (missed)
+		return missed + strlen(".missed.");
+	return dropped ? dropped + strlen(".dropped.") : NULL;
+}
+
+uint64_t fp_summary_dropped(const struct fp_summary *summary)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < summary->quality->named_count; i++) {
+		if (dropped_reason(summary, &summary->quality->named[i]))
+			sum += summary->quality->named[i].value;
+	}
+	return sum;
+}
+
+// "0 lost, 7 dropped": without frames, and not in the picture at all.
+static void say_gone(const struct fp_summary *summary)
+{
+	say_count(summary, counter(summary, FP_QUALITY_STACKS_LOST));
+	say(summary, " lost, ");
+	say_count(summary, fp_summary_dropped(summary));
+	say(summary, " dropped");
+}
+
 static void head_line(const struct fp_summary *summary)
 {
-	uint64_t lost = counter(summary, FP_QUALITY_STACKS_LOST);
-
 	fp_buf_printf(summary->text, "%s: ", fp_aspect_of(summary->type)->title);
 	say_amount(summary);
 	say_rate(summary);
 	say(summary, "; ");
-	say_count(summary, lost);
-	say(summary, " lost.\n");
+	say_gone(summary);
+	say(summary, ".\n");
 }
 
 static void missing_line(const struct fp_summary *summary)
@@ -147,21 +180,6 @@ static void lost_line(const struct fp_summary *summary)
 	say_share(summary, lost, counter(summary, FP_QUALITY_SAMPLES));
 	say(summary, ") were counted, but their frames never reached user space; they stand "
 		     "under [stack lost].\n");
-}
-
-// "cpu.dropped.map_full" → "map full", "switch_in.missed.not_closed" → "not closed";
-// NULL for other counters.
-static const char *dropped_reason(const struct fp_summary *summary,
-				  const struct fp_named_counter *row)
-{
-	const char *name = fp_profile_str(summary->profile, row->name);
-	const char *dropped = strstr(name, ".dropped."), *missed = strstr(name, ".missed.");
-
-	if (row->value == 0)
-		return NULL;
-	if (missed)
-		return missed + strlen(".missed.");
-	return dropped ? dropped + strlen(".dropped.") : NULL;
 }
 
 static void dropped_line(const struct fp_summary *summary)
@@ -279,17 +297,6 @@ int fp_summary_text(const struct fp_profile *profile, enum fp_profile_type type,
 	return ret_text->error;
 }
 
-uint64_t fp_summary_dropped(const struct fp_summary *summary)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < summary->quality->named_count; i++) {
-		if (dropped_reason(summary, &summary->quality->named[i]))
-			sum += summary->quality->named[i].value;
-	}
-	return sum;
-}
-
 int fp_summary_line(const struct fp_profile *profile, enum fp_profile_type type,
 		    struct fp_buf *ret_text)
 {
@@ -300,10 +307,7 @@ int fp_summary_line(const struct fp_profile *profile, enum fp_profile_type type,
 	say_amount(&summary);
 	say_rate(&summary);
 	say(&summary, "; ");
-	say_count(&summary, counter(&summary, FP_QUALITY_STACKS_LOST));
-	say(&summary, " lost, ");
-	say_count(&summary, fp_summary_dropped(&summary));
-	say(&summary, " dropped");
+	say_gone(&summary);
 	fp_summary_chance(&summary, "; ", " by chance");
 	if (counter(&summary, FP_QUALITY_USER_STACKS) > 0) {
 		say(&summary, "; user stacks ");

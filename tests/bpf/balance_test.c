@@ -3,7 +3,7 @@
 // The books balance on the live kernel under mixed load (a CPU-bound thread, a compile loop,
 // a ping-pong through pipes): per program and epoch, runs = kept + filtered + dropped; the
 // drained maps sum to the independent per-CPU totals; an entry is announced if and only if its
-// frames arrived. The same with maps of 64 entries and a ring of one page, where the losses
+// frames arrived; no return is before its departure, on whatever CPUs. The same with maps of 64 entries and a ring of one page, where the losses
 // must be there and carry the right reasons.
 #include <setjmp.h>
 #include <signal.h>
@@ -170,6 +170,8 @@ static struct sums run_epochs(const struct fp_sampler_config *config, uint32_t e
 	fp_sampler_free(sampler);
 	fp_records_free(&books.records);
 	print_sums(&sums);
+	for (int program = 0; program < FP_PROGRAM_COUNT; program++)
+		assert_int_equal(sums.totals[program].outcomes[FP_OUTCOME_CLOCK_BACKWARDS], 0);
 	return sums;
 }
 

@@ -12,7 +12,7 @@ import sys
 from reference import Agent, Check, arguments, full, skip_unless_live, snapshot, value_on
 
 TOLERANCE = 0.01
-LOST_NONE = "; 0 lost."  # in the snapshot's summary: intervals dropped
+LOST_NONE = "; 0 lost, "  # in the snapshot's summary
 # On some virtual machines the kernel tells no program of some switches (docs/decisions.md, 14): the
 # summary says of how many intervals the end was not seen, but not of which stacks they were.
 NOT_CLOSED = re.compile(r"([\d,]+) \(not closed\)")

@@ -269,7 +269,7 @@ def check_run(check, taken):
     for sample in books.samples["waker"]:
         if sum(name.startswith("[woken by ") for name in sample.frames) != 1:
             check(False, f"one marker in a stack: {sample}")
-    check(books.words.count("; 0 lost.") == len(KINDS), "the snapshot lost nothing")
+    check(books.words.count("; 0 lost, ") == len(KINDS), "the snapshot lost nothing")
     if check.failures > failures:
         print(f"-- the snapshot said\n{books.words}")
 

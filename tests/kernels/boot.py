@@ -162,7 +162,7 @@ def check_within(report, what, value_ns, least_ns, most_ns, share=OFF_CPU_SHARE)
 def check_taken(report, name):
     report.ran(f"{name}.attached", f"{name}: a snapshot through the daemon begins")
     summary = report.text(f"{name}.summary")
-    whole = "; 0 lost." in summary and "Frames that cannot be named" not in summary
+    whole = "; 0 lost, " in summary and "Frames that cannot be named" not in summary
     report.check(whole, f"{name}: it loses no interval and all frames are in files with a build-ID")
     if not whole:
         print(summary, report.text(f"{name}.stacks")[:PRINTED_MAX], sep="\n")

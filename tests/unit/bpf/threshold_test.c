@@ -159,6 +159,13 @@ static void buckets_are_powers_of_two_of_microseconds(void **state)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		assert_int_equal(fp_duration_bucket(rows[i].duration_ns), rows[i].bucket);
+	for (uint32_t i = 1; i < FP_DURATION_BUCKETS - 1; i++) {
+		uint64_t least_ns = 1000ULL << (i - 1);
+
+		assert_int_equal(fp_duration_bucket(least_ns), i);
+		assert_int_equal(fp_duration_bucket(least_ns - 1), i - 1);
+		assert_int_equal(fp_duration_bucket(2 * least_ns - 1), i);
+	}
 }
 
 static void a_departure_is_one_word(void **state)
@@ -188,33 +195,91 @@ static void lengths_are_right_at_any_uptime(void **state)
 	}
 }
 
+// The offset as it is after so many readings at one moment.
+static struct fp_offset known_offset(uint64_t clock, uint64_t value)
+{
+	struct fp_offset offset = { 0 };
+
+	for (int i = 0; i < FP_OFFSET_READINGS; i++)
+		fp_offset_read(&offset, clock, clock + value);
+	assert_int_equal(offset.value, value);
+	assert_int_equal(fp_offset_due(&offset, clock + 4 * MS - 1), 0);
+	assert_int_equal(fp_offset_due(&offset, clock + 4 * MS), 1);
+	return offset;
+}
+
+static void an_offset_is_the_least_late_of_the_first_readings(void **state)
+{
+	static const uint64_t late[FP_OFFSET_READINGS] = { 1141041, 90000, 300, 700 };
+	struct fp_offset offset = { 0 };
+	uint64_t clock = 900 * MS;
+
+	for (int i = 0; i < FP_OFFSET_READINGS; i++) {
+		assert_true(fp_offset_due(&offset, clock));
+		fp_offset_read(&offset, clock, clock + 5000 + late[i]);
+		clock += MS;
+	}
+	assert_int_equal(offset.value, 5000 + 300);
+	assert_false(fp_offset_due(&offset, clock));
+}
+
+// Where readings come so seldom that the clocks drift between them, each is used as it is.
+static void an_offset_of_readings_far_apart_is_never_known(void **state)
+{
+	struct fp_offset offset = { 0 };
+
+	for (uint64_t clock = 900 * MS; clock < 2000 * MS; clock += 10 * MS) {
+		assert_true(fp_offset_due(&offset, clock));
+		fp_offset_read(&offset, clock, clock + 5000);
+	}
+}
+
 static void a_late_reading_of_the_clocks_is_not_believed(void **state)
 {
-	struct fp_offset offset = { .value = 5000 };
+	struct fp_offset offset = known_offset(900 * MS, 5000);
 
-	fp_offset_read(&offset, 4000, 4 * MS); // earlier: at once
+	fp_offset_read(&offset, 904 * MS, 904 * MS + 4000); // earlier: at once
 	assert_int_equal(offset.value, 4000);
-	fp_offset_read(&offset, 4000 + 3900, 4 * MS); // drift
+	fp_offset_read(&offset, 908 * MS, 908 * MS + 7900); // drift
 	assert_int_equal(offset.value, 7900);
-	fp_offset_read(&offset, 7900 + 2 * MS, 4 * MS);
-	assert_int_equal(offset.value, 7900 + 4 * MS / 1024);
-	offset = (struct fp_offset){ .value = -5000ULL }; // offsets may be negative
-	fp_offset_read(&offset, -6000ULL, 4 * MS);
+	fp_offset_read(&offset, 912 * MS, 914 * MS); // something came between
+	for (int i = 1; i < FP_OFFSET_READINGS; i++) {
+		assert_true(fp_offset_due(&offset, 912 * MS));
+		fp_offset_read(&offset, 912 * MS, 912 * MS + 7950 + i);
+	}
+	assert_false(fp_offset_due(&offset, 912 * MS));
+	assert_int_equal(offset.value, 7951);
+	offset = known_offset(900 * MS, -5000ULL); // offsets may be negative
+	fp_offset_read(&offset, 904 * MS, 904 * MS - 6000);
 	assert_int_equal(offset.value, -6000ULL);
-	fp_offset_read(&offset, 4 * MS, 1024);
-	assert_int_equal(offset.value, -5999ULL);
+	fp_offset_read(&offset, 908 * MS, 908 * MS + 1);
+	assert_true(fp_offset_due(&offset, 908 * MS));
+}
+
+// After a long time without, drift would excuse any delay.
+static void one_reading_after_a_long_time_is_not_believed(void **state)
+{
+	struct fp_offset offset = known_offset(900 * MS, 5000);
+
+	fp_offset_read(&offset, 5900 * MS, 5900 * MS + 5000 + 900000);
+	for (int i = 1; i < FP_OFFSET_READINGS; i++) {
+		assert_true(fp_offset_due(&offset, 5900 * MS));
+		fp_offset_read(&offset, 5900 * MS, 5900 * MS + 6000);
+	}
+	assert_int_equal(offset.value, 6000);
 }
 
 static void clocks_that_were_set_apart_are_followed(void **state)
 {
-	struct fp_offset offset = { 0 };
+	struct fp_offset offset = known_offset(900 * MS, 5000);
 
-	for (uint64_t i = 1; i <= FP_OFFSET_LATE_MOST; i++)
-		fp_offset_read(&offset, 5000 * MS + (i == 3 ? 0 : i), 4 * MS);
+	for (int i = 0; i < FP_OFFSET_READINGS; i++)
+		fp_offset_read(&offset, 904 * MS, 5904 * MS + (i == 2 ? 0 : 10));
 	assert_int_equal(offset.value, 5000 * MS); // the least late of them
-	assert_int_equal(offset.late_count, 0);
-	fp_offset_read(&offset, 5000 * MS + 10, 4 * MS);
-	assert_int_equal(offset.value, 5000 * MS + 10);
+	for (int i = 0; i < FP_OFFSET_READINGS; i++)
+		fp_offset_read(&offset, 100 * MS, 5100 * MS + 20); // the first was set back
+	assert_int_equal(offset.value, 5000 * MS + 20);
+	assert_false(fp_offset_due(&offset, 101 * MS));
 }
 
 int main(void)
@@ -231,7 +296,10 @@ int main(void)
 		cmocka_unit_test(buckets_are_powers_of_two_of_microseconds),
 		cmocka_unit_test(a_departure_is_one_word),
 		cmocka_unit_test(lengths_are_right_at_any_uptime),
+		cmocka_unit_test(an_offset_is_the_least_late_of_the_first_readings),
+		cmocka_unit_test(an_offset_of_readings_far_apart_is_never_known),
 		cmocka_unit_test(a_late_reading_of_the_clocks_is_not_believed),
+		cmocka_unit_test(one_reading_after_a_long_time_is_not_believed),
 		cmocka_unit_test(clocks_that_were_set_apart_are_followed),
 	};
 

@@ -39,7 +39,8 @@ static const struct summary_case cases[] = {
 			  { FP_QUALITY_USER_STACKS, 2000 },
 			  { FP_QUALITY_USER_COMPLETE, 2000 },
 			  { FP_QUALITY_FRAMES, 10000 } },
-	    .text = "CPU: 2,970 samples of 2,974 expected (99.9 %) at 99 Hz on 2 CPUs; 0 lost.\n"
+	    .text = "CPU: 2,970 samples of 2,974 expected (99.9 %) at 99 Hz on 2 CPUs; 0 lost, 0 "
+		    "dropped.\n"
 		    "User stacks: all complete.\n",
 	    .line = "2,970 samples of 2,974 expected (99.9 %) at 99 Hz on 2 CPUs; 0 lost, "
 		    "0 dropped; user stacks 100.0 % complete",
@@ -56,7 +57,7 @@ static const struct summary_case cases[] = {
 			  { FP_QUALITY_USER_BROKEN, 580 },
 			  { FP_QUALITY_USER_DEPTH, 8 } },
 	    .stopped = { [LIBC] = 500, [APP] = 80, [ANONYMOUS_FILE] = 0 },
-	    .text = "CPU: 1,000 samples at 500 Hz (999 Hz asked for) on 1 CPU; 0 lost.\n"
+	    .text = "CPU: 1,000 samples at 500 Hz (999 Hz asked for) on 1 CPU; 0 lost, 0 dropped.\n"
 		    "User stacks: 41.2 % complete, 58.0 % stopped in code without frame pointers, "
 		    "0.8 % cut at the depth limit:\n"
 		    "  libc.so.6 (build 020000000000): 500 stacks, 50.0 %\n"
@@ -80,7 +81,7 @@ static const struct summary_case cases[] = {
 	    .stops = { [LIBC] = { { "expression", 30 }, { "no_room", 20 } },
 		       [APP] = { { "no_room", 3 }, { "no_entries", 40 } } },
 	    .text =
-		"CPU: 1,000 samples; 0 lost.\n"
+		"CPU: 1,000 samples; 0 lost, 0 dropped.\n"
 		"User stacks: 90.0 % complete, 7.0 % stopped in code without unwind table and "
 		"frame pointers, 2.0 % stopped at an unwind entry that cannot be followed, "
 		"0.7 % stopped in JITed code without frame pointers, "
@@ -102,7 +103,7 @@ static const struct summary_case cases[] = {
 	    .counters = { { FP_QUALITY_SAMPLES, 53 },
 			  { FP_QUALITY_EXPECTED_SAMPLES, 57 },
 			  { FP_QUALITY_HZ_ACTUAL, 99 } },
-	    .text = "CPU: 53 samples of 57 expected (93.0 %) at 99 Hz; 0 lost.\n",
+	    .text = "CPU: 53 samples of 57 expected (93.0 %) at 99 Hz; 0 lost, 0 dropped.\n",
 	    .line = "53 samples of 57 expected (93.0 %) at 99 Hz; 0 lost, 0 dropped",
 	},
 	{
@@ -122,7 +123,7 @@ static const struct summary_case cases[] = {
 	    .named = "cpu.dropped.map_full",
 	    .named_value = 100,
 	    .text =
-		"CPU: 900 samples of 1,000 expected (90.0 %) at 99 Hz; 9 lost.\n"
+		"CPU: 900 samples of 1,000 expected (90.0 %) at 99 Hz; 9 lost, 100 dropped.\n"
 		"Missing: 10.0 % of the samples that busy CPU time predicts never came; what is "
 		"drawn "
 		"stands for less than the whole.\n"
@@ -145,7 +146,7 @@ static const struct summary_case cases[] = {
 	    .counters = { { FP_QUALITY_SAMPLES, 1 }, { FP_QUALITY_CPUS, 4 } },
 	    .named = "switch_in.filtered.idle",
 	    .named_value = 100,
-	    .text = "Off-CPU: 1 wait, 1.00 ms blocked on 4 CPUs; 0 lost.\n",
+	    .text = "Off-CPU: 1 wait, 1.00 ms blocked on 4 CPUs; 0 lost, 0 dropped.\n",
 	    .line = "1 wait, 1.00 ms blocked on 4 CPUs; 0 lost, 0 dropped",
 	},
 	{
@@ -163,7 +164,7 @@ static const struct summary_case cases[] = {
 			  { FP_QUALITY_WALK_BUDGET, 500 } },
 	    .hook = "sched_exit_tp",
 	    .text =
-		"Off-CPU: 9,000 waits, 1.00 ms blocked; 0 lost.\n"
+		"Off-CPU: 9,000 waits, 1.00 ms blocked; 0 lost, 0 dropped.\n"
 		"Measured: 10,000 intervals took 980 µs in all; the picture, an estimate, shows "
 		"1.00 ms.\n"
 		"Kept: every interval of 160 ns or more, shorter ones by chance in proportion to "
@@ -182,7 +183,7 @@ static const struct summary_case cases[] = {
 	    .counters = { { FP_QUALITY_SAMPLES, 3 },
 			  { FP_QUALITY_INTERVALS, 3 },
 			  { FP_QUALITY_INTERVALS_NS, 1000000 } },
-	    .text = "Off-CPU: 3 waits, 1.00 ms blocked; 0 lost.\n"
+	    .text = "Off-CPU: 3 waits, 1.00 ms blocked; 0 lost, 0 dropped.\n"
 		    "Measured: 3 intervals took 1.00 ms in all.\n"
 		    "Kept: every interval, at its own length.\n",
 	    .line = "3 waits, 1.00 ms blocked; 0 lost, 0 dropped",
@@ -199,7 +200,7 @@ static const struct summary_case cases[] = {
 			  { FP_QUALITY_WEIGHT_MAX, 4 },
 			  { FP_QUALITY_WALKS, 1 } },
 	    .hook = "way_out",
-	    .text = "Off-CPU: 4 waits, 1.00 ms blocked; 0 lost.\n"
+	    .text = "Off-CPU: 4 waits, 1.00 ms blocked; 0 lost, 0 dropped.\n"
 		    "Measured: 1 interval took 2.00 ms in all; the picture, an estimate, shows "
 		    "1.00 ms.\n"
 		    "Kept: every interval of 100 ns or more, shorter ones by chance in proportion "
@@ -215,7 +216,7 @@ static const struct summary_case cases[] = {
 	    .what = "each type has its words",
 	    .type = FP_PROFILE_RUN_QUEUE,
 	    .counters = { { FP_QUALITY_SAMPLES, 2 } },
-	    .text = "Run queue: 2 waits, 0 ns ready to run; 0 lost.\n",
+	    .text = "Run queue: 2 waits, 0 ns ready to run; 0 lost, 0 dropped.\n",
 	    .line = "2 waits, 0 ns ready to run; 0 lost, 0 dropped",
 	},
 	{
@@ -225,7 +226,7 @@ static const struct summary_case cases[] = {
 			  { FP_QUALITY_INTERVALS, 3 },
 			  { FP_QUALITY_INTERVALS_NS, 5000 },
 			  { FP_QUALITY_INTERVALS_CUT, 2 } },
-	    .text = "Wakers: 1 wake-up, 0 ns blocked before them; 0 lost.\n"
+	    .text = "Wakers: 1 wake-up, 0 ns blocked before them; 0 lost, 0 dropped.\n"
 		    "Measured: 3 intervals took 5.00 µs in all; the picture, an estimate, shows "
 		    "0 ns that a wake-up ended.\n"
 		    "Kept: every interval, at its own length.\n"

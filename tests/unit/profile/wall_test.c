@@ -187,13 +187,13 @@ static void test_words(void **state)
 	assert_words(profile,
 		     "Wall: 5.00 µs on the CPU, 1.03 µs blocked, 43 ns ready to run; together "
 		     "6.07 µs of the threads' time.\n"
-		     "CPU: 5 samples; 1 lost.\n"
+		     "CPU: 5 samples; 1 lost, 0 dropped.\n"
 		     "Lost stacks: 1 (20.0 %) were counted, but their frames never reached user "
 		     "space; they stand under [stack lost].\n"
-		     "Off-CPU: 4 waits, 1.03 µs blocked; 2 lost.\n"
+		     "Off-CPU: 4 waits, 1.03 µs blocked; 2 lost, 0 dropped.\n"
 		     "Lost stacks: 2 (50.0 %) were counted, but their frames never reached user "
 		     "space; they stand under [stack lost].\n"
-		     "Run queue: 3 waits, 43 ns ready to run; 0 lost.\n",
+		     "Run queue: 3 waits, 43 ns ready to run; 0 lost, 0 dropped.\n",
 		     "5.00 µs on the CPU, 1.03 µs blocked, 43 ns ready to run; 3 lost, 0 dropped");
 }
 
@@ -211,7 +211,7 @@ static void test_missing(void **state)
 		     "are left out of the picture.\n"
 		     "Not recorded: run-queue time; from wake-up to running counts as blocked, and "
 		     "time preempted is not in the picture.\n"
-		     "Off-CPU: 0 waits, 1.00 ms blocked; 0 lost.\n",
+		     "Off-CPU: 0 waits, 1.00 ms blocked; 0 lost, 0 dropped.\n",
 		     "an unknown time on the CPU, 1.00 ms blocked; 0 lost, 0 dropped; ready to run "
 		     "not recorded");
 }
